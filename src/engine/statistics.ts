@@ -52,7 +52,7 @@ interface Tensor {
 }
 
 /** Tensors that are computed together, when the first of them is written. */
-interface Part {
+interface StatisticsPart {
   readonly tensors: readonly Tensor[];
   compute(): Promise<ReadonlyMap<string, Float32Array>>;
 }
@@ -90,8 +90,8 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   if (ids.length === 0) throw new RecipeError("the texts have no two tokens together. Give longer texts.");
   const tokens = ids.reduce((sum, one) => sum + one.length, 0);
   const parts = await (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);
-  let current: { readonly part: Part; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
-  const bytesOf = async (part: Part, name: string): Promise<Uint8Array> => {
+  let current: { readonly part: StatisticsPart; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
+  const bytesOf = async (part: StatisticsPart, name: string): Promise<Uint8Array> => {
     if (current?.part !== part) {
       current = undefined;
       current = { part, values: await part.compute() };
@@ -164,7 +164,7 @@ async function fisherParts(
   source: ModelSource,
   texts: readonly (readonly number[])[],
   options: StatisticsOptions,
-): Promise<Part[]> {
+): Promise<StatisticsPart[]> {
   const { names, graph, weights, logits, bound, ropes } = await openDecoder(source, options);
   const loss = graph.sum(graph.crossEntropy(logits, graph.input("labels", "i64", ["rows"])), [0]);
   // Inputs by the stored tensor that they are rows of.
@@ -176,7 +176,7 @@ async function fisherParts(
   const measured = [...source.tensors.values()].filter(({ tensor }) => rowsOf.has(tensor));
   const groups = grouped(measured, ({ shape }) => elementCount(shape), GROUP_ELEMENTS);
   const next = counted(options, groups.length * texts.length);
-  return groups.map((group): Part => {
+  return groups.map((group): StatisticsPart => {
     const tensors = group.map(({ tensor: name, shape }): Tensor => ({ name, shape }));
     const compute = async () => {
       const inputs = tensors.flatMap(({ name }) => (rowsOf.get(name) ?? []).map((one) => ({ name, one })));
@@ -223,7 +223,7 @@ async function tokenParts(
   source: ModelSource,
   texts: readonly (readonly number[])[],
   options: StatisticsOptions,
-): Promise<Part[]> {
+): Promise<StatisticsPart[]> {
   const projections = new Map<StoredWeight, { readonly x: Node; readonly y: Node }>();
   const { spec, names, graph, streams, bound, ropes } = await openDecoder(source, options, {
     adapt: (_, weight, x, y) => {
@@ -265,7 +265,7 @@ async function tokenParts(
       await session.close();
     }
   };
-  return spec.layers.map(({ weights: { q, k, v, o, gate, up, down } }, index): Part => {
+  return spec.layers.map(({ weights: { q, k, v, o, gate, up, down } }, index): StatisticsPart => {
     const measured = options.kind === "activations" ? [gate ?? up] : [q, k, v, o, ...(gate ? [gate] : []), up, down];
     // Matrices that are rows of one stored matrix have the same inputs.
     const statistics = new Map(

@@ -1,6 +1,6 @@
 // Words to ids by merging pairs, as in `tokenizers` (src/models/bpe at 3ba8ad0).
 import { CheckpointError } from "../kit/index.js";
-import { flagField, type Part, problem, quoted, textField } from "./tokenizer-json.js";
+import { flagField, problem, quoted, type TokenizerPart, textField } from "./tokenizer-json.js";
 
 // A text is often a word when the tokenizer does not split it.
 const MAX_CACHED_LENGTH = 256;
@@ -18,7 +18,7 @@ interface Merge {
  * @throws CheckpointError if it is not valid or not supported
  */
 export function bytePairs(
-  model: Part,
+  model: TokenizerPart,
   vocabulary: ReadonlyMap<string, number>,
   bytesOf: (text: string) => readonly number[] | undefined,
 ): (word: string) => readonly number[] {

@@ -7,10 +7,10 @@ import {
   type CheckedJson,
   flagField,
   idField,
-  type Part,
   partsOf,
   problem,
   quoted,
+  type TokenizerPart,
   textField,
 } from "./tokenizer-json.js";
 import { unigramPieces } from "./unigram.js";
@@ -139,7 +139,7 @@ function byteIds(vocabulary: ReadonlyMap<string, number>): (text: string) => num
 /** Ids that a post-processor puts before and after a single text. */
 export function surroundings(json: CheckedJson, idOf: (token: string) => number | undefined): [number[], number[]] {
   const [before, after]: [number[], number[]] = [[], []];
-  const add = (part: Part) => {
+  const add = (part: TokenizerPart) => {
     // The second of two that add tokens gives them to those of the first, too.
     if (before.length + after.length > 0 && !/^(ByteLevel|Sequence)$/.test(part.type)) {
       throw problem("two post-processors that add tokens are not supported", "post_processor");
@@ -185,7 +185,7 @@ function pairId(pair: unknown): number {
   return idField(pair[1], pair[0]);
 }
 
-function template(part: Part, idOf: (token: string) => number | undefined): [number[], number[]] {
+function template(part: TokenizerPart, idOf: (token: string) => number | undefined): [number[], number[]] {
   if (!Array.isArray(part.single)) throw problem("the template of a post-processor is not a list", "post_processor");
   const sides: [number[], number[]] = [[], []];
   let side = 0;
@@ -204,7 +204,7 @@ function template(part: Part, idOf: (token: string) => number | undefined): [num
   return sides;
 }
 
-function specialIds(part: Part, token: string, idOf: (token: string) => number | undefined): number[] {
+function specialIds(part: TokenizerPart, token: string, idOf: (token: string) => number | undefined): number[] {
   const listed = isObject(part.special_tokens) ? own(part.special_tokens, token) : undefined;
   if (isObject(listed) && Array.isArray(listed.ids)) return listed.ids.map((id: unknown) => idField(id, token));
   const id = idOf(token);

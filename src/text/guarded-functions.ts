@@ -1,13 +1,13 @@
 // Functions of the guarded process that run regular expressions of tokenizers. Parts are JSON.
 import { readNormalizer, readReplace } from "./normalizers.js";
 import { readPreTokenizer } from "./pre-tokenizers.js";
-import type { Part } from "./tokenizer-json.js";
+import type { TokenizerPart } from "./tokenizer-json.js";
 
 /** Caches a few results; a run uses one or two. */
-function memoize<T>(read: (part: Part) => T): (json: string) => T {
+function memoize<T>(read: (part: TokenizerPart) => T): (json: string) => T {
   const kept = new Map<string, T>();
   return (json) => {
-    const value = kept.get(json) ?? read(JSON.parse(json) as Part);
+    const value = kept.get(json) ?? read(JSON.parse(json) as TokenizerPart);
     if (!kept.has(json) && kept.size >= 8) kept.clear();
     kept.set(json, value);
     return value;

@@ -5,7 +5,7 @@ import { SPLIT_PATTERNS } from "../formats/gguf/index.js";
 import { CheckpointError, GuardError, guarded, isObject } from "../kit/index.js";
 import { type Normalizer, readNormalizer, readReplace } from "./normalizers.js";
 import { readPreTokenizer } from "./pre-tokenizers.js";
-import type { Part } from "./tokenizer-json.js";
+import type { TokenizerPart } from "./tokenizer-json.js";
 
 const guardedText = guarded<typeof import("./guarded-functions.js")>("#guarded-text");
 
@@ -45,7 +45,7 @@ function growthOf(part: Readonly<Record<string, unknown>>): number {
   return Math.max(1, stays + Math.max(...added));
 }
 
-function isTrusted(part: Part | undefined): boolean {
+function isTrusted(part: TokenizerPart | undefined): boolean {
   let growth = 1;
   const visit = (value: unknown): boolean => {
     if (Array.isArray(value)) return value.every(visit);
@@ -62,17 +62,21 @@ function isTrusted(part: Part | undefined): boolean {
  * Makes the function that normalizes texts.
  * @throws CheckpointError if the part is not valid or not supported
  */
-export function makeNormalizer(part: Part | undefined): (texts: readonly string[]) => string[] {
+export function makeNormalizer(part: TokenizerPart | undefined): (texts: readonly string[]) => string[] {
   return part ? guardedNormalizer(part, "normalize", readNormalizer) : (texts) => [...texts];
 }
 
 /** Makes the function of a decoder that replaces what a pattern matches. */
-export function makeReplacer(part: Part): (text: string) => string {
+export function makeReplacer(part: TokenizerPart): (text: string) => string {
   const replace = guardedNormalizer(part, "replace", readReplace);
   return (text) => replace([text])[0] ?? text;
 }
 
-function guardedNormalizer(part: Part, name: "normalize" | "replace", read: (part: Part) => Normalizer) {
+function guardedNormalizer(
+  part: TokenizerPart,
+  name: "normalize" | "replace",
+  read: (part: TokenizerPart) => Normalizer,
+) {
   const normalize = read(part);
   if (isTrusted(part)) return (texts: readonly string[]) => texts.map(normalize);
   const json = JSON.stringify(part);
@@ -80,7 +84,7 @@ function guardedNormalizer(part: Part, name: "normalize" | "replace", read: (par
 }
 
 /** Makes the function that splits a text into pieces, none of them empty. */
-export function makeSplitter(part: Part | undefined): (text: string, isFirst: boolean) => string[] {
+export function makeSplitter(part: TokenizerPart | undefined): (text: string, isFirst: boolean) => string[] {
   if (!part) return (text) => [text];
   const split = readPreTokenizer(part);
   if (isTrusted(part)) return (text, isFirst) => split({ text, isFirst }).map((piece) => piece.text);

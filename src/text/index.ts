@@ -14,7 +14,7 @@ export { StoppedText } from "./stopped-text.js";
 export { overlap } from "./text-stages.js";
 export { bytesOfPart } from "./token-decoder.js";
 export type { Tokenizer } from "./tokenizer.js";
-export type { Part } from "./tokenizer-json.js";
+export type { TokenizerPart } from "./tokenizer-json.js";
 export type { TokenizerParts } from "./tokenizer-parts.js";
 export type { SpecialName } from "./tokenizer-settings.js";
 export { type CallingMessage, type ToolCall, withArguments } from "./tool-calls.js";

@@ -2,13 +2,13 @@
 import { isObject } from "../kit/index.js";
 import { compilePattern, matchesOf } from "./patterns.js";
 import { precompiled } from "./precompiled.js";
-import { flagField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
+import { flagField, partsOf, problem, type TokenizerPart, textField } from "./tokenizer-json.js";
 import { changeKnown } from "./unicode.js";
 
 export type Normalizer = (text: string) => string;
 
 /** @throws CheckpointError if it is not valid or not supported */
-export function readNormalizer(part: Part): Normalizer {
+export function readNormalizer(part: TokenizerPart): Normalizer {
   switch (part.type) {
     case "Sequence": {
       const all = partsOf(part.normalizers, "normalizers").map(readNormalizer);
@@ -43,7 +43,7 @@ export function readNormalizer(part: Part): Normalizer {
 }
 
 /** A replacement of each match. */
-export function readReplace(part: Part): Normalizer {
+export function readReplace(part: TokenizerPart): Normalizer {
   const pattern = patternOf(part);
   const content = textField(part, "content");
   return (text) => {
@@ -60,7 +60,7 @@ export function readReplace(part: Part): Normalizer {
 }
 
 /** The pattern of a part: a text, or a regular expression. */
-export function patternOf({ type, pattern }: Part): RegExp {
+export function patternOf({ type, pattern }: TokenizerPart): RegExp {
   if (!isObject(pattern)) throw problem(`the pattern of ${type} is neither a String nor a Regex`, "pattern");
   if (typeof pattern.String === "string") return patternOfText(pattern.String);
   if (typeof pattern.Regex !== "string") {
@@ -96,7 +96,7 @@ function strip(left: boolean, right: boolean): Normalizer {
 const CHINESE =
   /[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
 
-function bert(part: Part): Normalizer {
+function bert(part: TokenizerPart): Normalizer {
   const lower = flagField(part, "lowercase", true);
   const steps: Normalizer[] = [];
   if (flagField(part, "clean_text", true)) {

@@ -6,15 +6,15 @@ import { readPreTokenizer } from "./pre-tokenizers.js";
 import { replaceText, stripText } from "./text-stages.js";
 import { planDecoder } from "./token-decoder.js";
 import { JsonTokenizer } from "./tokenizer.js";
-import type { Part } from "./tokenizer-json.js";
+import type { TokenizerPart } from "./tokenizer-json.js";
 
 interface Cases {
   odd: string[];
-  decoders: [name: string, part: Part | null, cases: [ids: number[], text: string][]][];
+  decoders: [name: string, part: TokenizerPart | null, cases: [ids: number[], text: string][]][];
   texts: string[];
-  splits: [part: Part, pieces: string[][]][];
+  splits: [part: TokenizerPart, pieces: string[][]][];
   normalTexts: string[];
-  normal: [part: Part, texts: string[]][];
+  normal: [part: TokenizerPart, texts: string[]][];
 }
 
 const cases = readFixture("parts") as unknown as Cases;
@@ -39,7 +39,8 @@ interface Constructs {
 }
 
 const constructs = readFixture("constructs") as unknown as Constructs;
-const piecesOf = (part: Part, text: string) => readPreTokenizer(part)({ text, isFirst: true }).map((one) => one.text);
+const piecesOf = (part: TokenizerPart, text: string) =>
+  readPreTokenizer(part)({ text, isFirst: true }).map((one) => one.text);
 
 describe("regular expressions", () => {
   it.each(constructs.splits)("%s, %s, inverted %s", (pattern, behavior, invert, pieces) => {
@@ -125,7 +126,7 @@ describe("decoders", () => {
   });
 
   it("returns text as soon as it is final", () => {
-    const given = (part: Part, tokens: string[], cleanUp = false) => {
+    const given = (part: TokenizerPart, tokens: string[], cleanUp = false) => {
       const decoder = planDecoder(part, cleanUp)();
       return [...tokens.map((token) => decoder.push(token)), decoder.end()];
     };

@@ -8,10 +8,10 @@ import {
   characterField,
   countField,
   flagField,
-  type Part,
   partsOf,
   problem,
   quoted,
+  type TokenizerPart,
   textField,
 } from "./tokenizer-json.js";
 import { PUNCTUATION, WORDS } from "./unicode.js";
@@ -25,7 +25,7 @@ export interface Piece {
 export type PreTokenizer = (piece: Piece) => Piece[];
 
 /** @throws CheckpointError if it is not valid or not supported */
-export function readPreTokenizer(part: Part): PreTokenizer {
+export function readPreTokenizer(part: TokenizerPart): PreTokenizer {
   switch (part.type) {
     case "Sequence":
       return sequence(partsOf(part.pretokenizers, "pretokenizers"));
@@ -62,10 +62,10 @@ function inTurn(all: readonly PreTokenizer[]): PreTokenizer {
   return (piece) => all.reduce((pieces, split) => pieces.flatMap(split), [piece]);
 }
 
-function sequence(parts: readonly Part[]): PreTokenizer {
-  const puts = (part: Part) =>
+function sequence(parts: readonly TokenizerPart[]): PreTokenizer {
+  const puts = (part: TokenizerPart) =>
     part.type === "Metaspace" ? prependScheme(part) !== "never" : flagField(part, "add_prefix_space");
-  const isFirst = (part: Part) => part.type === "Metaspace" && prependScheme(part) === "first";
+  const isFirst = (part: TokenizerPart) => part.type === "Metaspace" && prependScheme(part) === "first";
   // Where a split cuts what was put before a text, both pieces begin where the text does.
   if (parts.some((part, i) => isFirst(part) && parts.slice(0, i).some(puts))) {
     const message = "a Metaspace of the first piece after a part that puts a character before it is not supported";
@@ -126,14 +126,14 @@ function split(pattern: RegExp, behavior: string, invert = false): PreTokenizer 
 const SCHEMES = ["always", "first", "never"];
 
 /** When a metaspace is put before the first character; early versions have `add_prefix_space`. */
-export function prependScheme(part: Part): string {
+export function prependScheme(part: TokenizerPart): string {
   if (!flagField(part, "add_prefix_space", true)) return "never";
   const scheme = textField(part, "prepend_scheme", "always");
   if (SCHEMES.includes(scheme)) return scheme;
   throw problem(`prepend_scheme of Metaspace is ${quoted(scheme)}; it must be ${SCHEMES.join(", ")}`, "prepend_scheme");
 }
 
-function metaspace(part: Part): PreTokenizer {
+function metaspace(part: TokenizerPart): PreTokenizer {
   const sign = characterField(part, "replacement", "▁");
   const scheme = prependScheme(part);
   const marked = same(({ text, isFirst }) => {
@@ -144,7 +144,7 @@ function metaspace(part: Part): PreTokenizer {
   return flagField(part, "split", true) ? inTurn([marked, split(patternOfText(sign), "MergedWithNext")]) : marked;
 }
 
-function byteLevel(part: Part): PreTokenizer {
+function byteLevel(part: TokenizerPart): PreTokenizer {
   return inTurn([
     ...(flagField(part, "add_prefix_space") ? [same(({ text }) => (text.startsWith(" ") ? text : ` ${text}`))] : []),
     ...(flagField(part, "use_regex", true) ? [split(GPT2, "Isolated")] : []),

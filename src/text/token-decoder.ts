@@ -6,7 +6,7 @@ import { isObject } from "../kit/index.js";
 import { FREE_GROWTH, MAX_GROWTH, makeReplacer } from "./guarded-parts.js";
 import { prependScheme } from "./pre-tokenizers.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
-import { characterField, countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
+import { characterField, countField, partsOf, problem, type TokenizerPart, textField } from "./tokenizer-json.js";
 
 /** Decodes the tokens of one text, in order. */
 export interface PieceDecoder {
@@ -33,7 +33,7 @@ interface Plan {
  * @returns opens a decoder for one text
  * @throws CheckpointError if it is not valid or not supported
  */
-export function planDecoder(part: Part | undefined, cleanUp: boolean): () => PieceDecoder {
+export function planDecoder(part: TokenizerPart | undefined, cleanUp: boolean): () => PieceDecoder {
   const plan: Plan = { tokens: [], join: undefined, texts: [] };
   if (part) add(plan, part);
   // Without a decoder, tokens are separated by spaces.
@@ -92,7 +92,7 @@ function chain(stages: TokenStage[], join: PieceDecoder, texts: TextStage[]): Pi
   };
 }
 
-function add(plan: Plan, part: Part): void {
+function add(plan: Plan, part: TokenizerPart): void {
   if (part.type === "Sequence") {
     for (const each of partsOf(part.decoders, "decoders")) add(plan, each);
   } else if (plan.join) {
@@ -102,7 +102,7 @@ function add(plan: Plan, part: Part): void {
   }
 }
 
-function addStage(plan: Plan, part: Part): void {
+function addStage(plan: Plan, part: TokenizerPart): void {
   switch (part.type) {
     case "ByteLevel":
       plan.join = byteLevel;
@@ -140,7 +140,7 @@ function addStage(plan: Plan, part: Part): void {
 }
 
 /** A decoder after the tokens are joined, which sees the whole text as one token. */
-function addAfterJoin(plan: Plan, part: Part): void {
+function addAfterJoin(plan: Plan, part: TokenizerPart): void {
   switch (part.type) {
     case "Fuse":
       return;
@@ -165,7 +165,7 @@ function addAfterJoin(plan: Plan, part: Part): void {
   }
 }
 
-function stripOf(part: Part): () => TextStage {
+function stripOf(part: TokenizerPart): () => TextStage {
   const content = characterField(part, "content");
   const [start, stop] = [countField(part, "start"), countField(part, "stop")];
   return () => stripText(content, start, stop);

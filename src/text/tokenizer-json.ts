@@ -5,7 +5,7 @@ import { shorten } from "../kit/printing/index.js";
 export type TokenizerJson = Readonly<Record<string, unknown>>;
 
 /** A part of it, such as a normalizer; `type` says which. */
-export interface Part {
+export interface TokenizerPart {
   readonly type: string;
   readonly [field: string]: unknown;
 }
@@ -29,15 +29,15 @@ export interface AddedToken {
 export type ModelType = "BPE" | "Unigram" | "WordLevel";
 
 export interface CheckedJson {
-  readonly model: Part & { readonly type: ModelType };
+  readonly model: TokenizerPart & { readonly type: ModelType };
   /** Id by token, without added tokens. */
   readonly vocabulary: ReadonlyMap<string, number>;
   readonly highestId: number;
   readonly added: readonly AddedToken[];
-  readonly normalizer: Part | undefined;
-  readonly preTokenizer: Part | undefined;
-  readonly postProcessor: Part | undefined;
-  readonly decoder: Part | undefined;
+  readonly normalizer: TokenizerPart | undefined;
+  readonly preTokenizer: TokenizerPart | undefined;
+  readonly postProcessor: TokenizerPart | undefined;
+  readonly decoder: TokenizerPart | undefined;
 }
 
 // Well above the largest vocabularies, about a quarter of a million tokens. Tables are as long as the highest id.
@@ -106,13 +106,13 @@ export function highest(ids: Iterable<number>): number {
 }
 
 /** A part with its type; undefined where there is none. */
-export function partOf(value: unknown, field: string): Part | undefined {
+export function partOf(value: unknown, field: string): TokenizerPart | undefined {
   if (value === undefined || value === null) return undefined;
   if (!isObject(value) || typeof value.type !== "string") throw problem(`${field} is not an object with a type`, field);
-  return value as Part;
+  return value as TokenizerPart;
 }
 
-export function partsOf(value: unknown, field: string): Part[] {
+export function partsOf(value: unknown, field: string): TokenizerPart[] {
   if (!Array.isArray(value)) throw problem(`${field} is not a list`, field);
   return value.map((item: unknown, index) => {
     const part = partOf(item, `${field}[${index}]`);
@@ -148,7 +148,7 @@ export function flagField(
 }
 
 /** A count that a part gives, such as how many characters to strip. */
-export function countField(part: Part, name: string): number {
+export function countField(part: TokenizerPart, name: string): number {
   const value = part[name];
   if (!Number.isSafeInteger(value) || (value as number) < 0) {
     throw problem(`${name} of ${part.type} is not a whole number from 0`, name);
@@ -164,7 +164,7 @@ export function idField(value: unknown, token: unknown): number {
   return value as number;
 }
 
-function modelOf(value: unknown): Part & { type: ModelType } {
+function modelOf(value: unknown): TokenizerPart & { type: ModelType } {
   if (!isObject(value)) throw problem("tokenizer.json has no model", "model");
   const type = value.type ?? guessType(value);
   if (typeof type !== "string" || !MODEL_TYPES.includes(type)) {
@@ -179,7 +179,7 @@ function guessType(model: Readonly<Record<string, unknown>>): ModelType {
   return Array.isArray(model.vocab) ? "Unigram" : "WordLevel";
 }
 
-function vocabularyOf(model: Part): Map<string, number> {
+function vocabularyOf(model: TokenizerPart): Map<string, number> {
   const vocabulary = new Map<string, number>();
   if (model.type === "Unigram") {
     if (!Array.isArray(model.vocab)) throw problem("the vocabulary of a Unigram model must be a list", "model.vocab");

@@ -4,7 +4,7 @@
 import { findPreTokenizer } from "../../formats/gguf/index.js";
 import { CheckpointError, isObject } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
-import type { Part, SpecialName, TokenizerParts } from "../../text/index.js";
+import type { SpecialName, TokenizerPart, TokenizerParts } from "../../text/index.js";
 import { bool, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 
 /** `llama_token_type`. */
@@ -112,9 +112,9 @@ function kindOf(parts: TokenizerParts, where: string): Kind {
 
 /** Whether a space is put before a text, by the two parts that decide it; undefined for parts of another kind. */
 function spacePrefix({ normalizer, preTokenizer }: TokenizerParts): boolean | undefined {
-  const isReplacement = (part: Part | undefined) =>
+  const isReplacement = (part: TokenizerPart | undefined) =>
     part?.type === "Replace" && isObject(part.pattern) && part.pattern.String === " " && part.content === SPACE;
-  const normalizers = normalizer?.type === "Sequence" ? (normalizer.normalizers as Part[]) : [normalizer];
+  const normalizers = normalizer?.type === "Sequence" ? (normalizer.normalizers as TokenizerPart[]) : [normalizer];
   const [prepend, replace] = normalizers;
   // Words are cut at spaces that are no longer there.
   const splitsAtSpaces =
@@ -160,16 +160,17 @@ function sentencePiece(parts: TokenizerParts, where: string): Kind {
 function unigram(parts: TokenizerParts, where: string): Kind {
   const { model, normalizer, preTokenizer } = parts;
   if (model.byte_fallback === true) throw refuse(where, "llama.cpp has no Unigram tokenizer with byte tokens");
-  const normalizers = normalizer?.type === "Sequence" ? (normalizer.normalizers as Part[]) : [normalizer];
+  const normalizers = normalizer?.type === "Sequence" ? (normalizer.normalizers as TokenizerPart[]) : [normalizer];
   const charsmap = normalizers.find((part) => part?.type === "Precompiled")?.precompiled_charsmap;
-  const isSpaces = (part: Part | undefined) =>
+  const isSpaces = (part: TokenizerPart | undefined) =>
     part?.type === "Replace" && isObject(part.pattern) && part.pattern.Regex === " {2,}";
   const others = normalizers.filter((part) => part && part.type !== "Precompiled");
   const strips = others.some((part) => part?.type === "Strip");
   if (others.some((part) => !isSpaces(part) && part?.type !== "Strip") || (strips && !others.some(isSpaces))) {
     throw refuse(where, `llama.cpp does not normalize texts as its tokenizer does (${brief(normalizer)})`);
   }
-  const splitters = preTokenizer?.type === "Sequence" ? (preTokenizer.pretokenizers as Part[]) : [preTokenizer];
+  const splitters =
+    preTokenizer?.type === "Sequence" ? (preTokenizer.pretokenizers as TokenizerPart[]) : [preTokenizer];
   const isInWords = splitters.length === 2 && splitters[0]?.type === "WhitespaceSplit";
   const metaspace = splitters.at(-1);
   // SentencePiece's tables make line breaks and tabs spaces.
@@ -273,7 +274,7 @@ function refuse(where: string, reason: string): CheckpointError {
   return new CheckpointError(`${where} cannot be exported as GGUF: ${reason}.`, { file: where });
 }
 
-function brief(part: Part | undefined): string {
+function brief(part: TokenizerPart | undefined): string {
   const json = JSON.stringify(part ?? null);
   return json.length > 120 ? `${json.slice(0, 117)}...` : json;
 }
