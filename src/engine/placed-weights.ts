@@ -6,7 +6,7 @@ import { BLOCK_COLUMNS, splitBytes } from "../kernels/index.js";
 import { elementCount } from "../kit/index.js";
 import type { Step } from "../merge/index.js";
 import type { Resolver } from "../tensor/expressions/index.js";
-import type { Job, Place } from "../tensor/streaming/index.js";
+import type { FilePosition, Job } from "../tensor/streaming/index.js";
 import type { Node } from "./graph/node.js";
 import type { QuantizedWeight, Weight } from "./runtime/lower.js";
 import type { ExternalData } from "./runtime/onnx.js";
@@ -125,7 +125,7 @@ export type PlacedJob = Extract<Job, { readonly kind: "write" | "encode" }>;
 export function jobsOf(
   tensors: readonly PlacedTensor[],
   resolver: Resolver,
-  place: (data: ExternalData) => Place,
+  place: (data: ExternalData) => FilePosition,
 ): PlacedJob[] {
   return tensors.flatMap(({ step, plain, quantized }): PlacedJob[] => {
     const [name, value] = [step.tensor, resolver.evaluation(step.value)];

@@ -45,7 +45,7 @@ import { transplantIn } from "./transplant.js";
 type AnyRecipe = MergeRecipe | NestedRecipe;
 
 /** The place of a source in the recipe. */
-interface Place {
+interface RecipePlace {
   /** Path of its recipe within the whole recipe, such as `task.`; empty at the top. */
   readonly recipe?: string;
   /** The recipe's field that names it, such as `models`. */
@@ -72,7 +72,7 @@ export class OperandBuilder implements PlanContext {
   #beside: ReadonlySet<string> = new Set();
   /** Opened checkpoints by source; slices of one model open it once. */
   readonly #opened = new Map<string, Checkpoint>();
-  readonly #places = new Map<string, Place>();
+  readonly #places = new Map<string, RecipePlace>();
 
   readonly #hub: HubAccess | undefined;
   readonly #known: ReadonlyMap<string, Checkpoint> | undefined;
@@ -98,7 +98,7 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Opens a checkpoint, or all checkpoints of a recipe. */
-  async open(source: SourceRecipe, label: string, place: Place = {}): Promise<void> {
+  async open(source: SourceRecipe, label: string, place: RecipePlace = {}): Promise<void> {
     if (typeof source !== "string") return this.openAll(source, `${label}.`, place);
     this.#places.set(label, place);
     const options = { base: this.folder, hub: this.#hub };
@@ -151,7 +151,7 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
-  async openAll(recipe: AnyRecipe, prefix: string, within: Place = {}): Promise<void> {
+  async openAll(recipe: AnyRecipe, prefix: string, within: RecipePlace = {}): Promise<void> {
     const direct = sourcesOf(recipe);
     const kind = methodOf(recipe).statistics;
     for (const [name, source, [field]] of direct) {

@@ -12,13 +12,13 @@ const MAX_TASKS = 40;
 const MAX_LISTED = 12;
 
 /** What comes from the folder and not from the experiment. */
-export type Place = Pick<Shown, "plan" | "version" | "planDigest" | "runner" | "report">;
+export type PlanPlace = Pick<Shown, "plan" | "version" | "planDigest" | "runner" | "report">;
 
 export function summarize(
   { plan, programs, world, out }: Experiment,
   status: ExperimentStatus,
   report: ExperimentReport,
-  place: Place,
+  place: PlanPlace,
 ): Shown {
   const { counts, steps, seconds, estimate } = status;
   const overviews = shownOverviews(report).slice(0, MAX_TASKS);

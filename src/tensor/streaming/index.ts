@@ -7,11 +7,11 @@ export { countBytes, cutIntoPieces, eachBlock, rowsMatter } from "./pieces.js";
 export {
   type EncodeJob,
   type Evaluation,
+  type FilePosition,
   isStored,
   type Job,
   type LowRankJob,
   operationsOf,
-  type Place,
   type Program,
   requireFloat,
   type Stored,

@@ -168,10 +168,10 @@ export interface EncodeJob {
   readonly kind: "encode";
   readonly name: string;
   readonly value: Evaluation;
-  readonly to: Place;
+  readonly to: FilePosition;
   readonly encoding: Encoding;
   /** Where the scales of blocks are written, if apart from their codes; see `splitBlocks`. */
-  readonly scales?: Place;
+  readonly scales?: FilePosition;
   /** Added to each value; default 0. */
   readonly plus?: number;
   /**
@@ -295,14 +295,14 @@ export interface AnalyzeJob {
 }
 
 /** Where bytes are written. */
-export interface Place {
+export interface FilePosition {
   /** Index into `Program.outputs`. */
   readonly file: number;
   readonly offset: number;
 }
 
 /** Where results are written. */
-export interface Target extends Place {
+export interface Target extends FilePosition {
   readonly dtype: DType;
 }
 

@@ -4,9 +4,16 @@
 import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import { Worker as Thread } from "node:worker_threads";
+import { Worker } from "node:worker_threads";
 import { exists } from "../../kit/files/index.js";
-import { type CallOptions, CancelledError, errorOf, LayergraftError, OutputError, plainError } from "../../kit/index.js";
+import {
+  type CallOptions,
+  CancelledError,
+  errorOf,
+  LayergraftError,
+  OutputError,
+  plainError,
+} from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
@@ -15,7 +22,7 @@ import { codeOf, type Payload, type Program } from "./program.js";
 import { isStreamed } from "./remote-ranges.js";
 import type { PieceResults } from "./results.js";
 import { NEXT, type Shared, stop, wake } from "./shared.js";
-import { type Emit, Worker } from "./thread-work.js";
+import { type Emit, PieceWorker } from "./thread-work.js";
 import type { ThreadReport } from "./worker.js";
 
 /** Options of calls that stream weights from the disk. */
@@ -175,7 +182,7 @@ function defaultThreads(): number {
 }
 
 async function runHere(program: Program, shared: Shared, onPiece: Emit): Promise<void> {
-  const worker = new Worker(program, shared, onPiece);
+  const worker = new PieceWorker(program, shared, onPiece);
   try {
     while (worker.step()) await nextTurn();
   } catch (error) {
@@ -199,7 +206,7 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Emi
   // Messages cannot have functions.
   const inputs = program.inputs.map(({ remote, ...file }) => (remote ? { ...file, remote: {} } : file));
   return new Promise((resolve, reject) => {
-    const thread = new Thread(entry, {
+    const thread = new Worker(entry, {
       workerData: { program: { ...program, inputs }, shared, code: codeOf(program) },
     });
     let failure: Error | undefined;

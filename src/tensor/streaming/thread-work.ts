@@ -15,7 +15,7 @@ class Stopped extends Error {}
 export type Emit = (piece: number, payload: Payload | undefined) => void;
 
 /** One thread's state: open files and buffers. */
-export class Worker {
+export class PieceWorker {
   readonly #program: Program;
   readonly #pieces: readonly Piece[];
   readonly #shared: Shared;

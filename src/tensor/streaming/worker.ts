@@ -5,7 +5,7 @@ import { type PlainError, plainError } from "../../kit/index.js";
 import { runCode } from "./own-code.js";
 import type { Payload, Program } from "./program.js";
 import type { Shared } from "./shared.js";
-import { Worker } from "./thread-work.js";
+import { PieceWorker } from "./thread-work.js";
 import { type Arithmetic, addArithmetic } from "./value-operation.js";
 
 /** Message of a thread: pieces that are done, and finally whether it failed. */
@@ -25,7 +25,7 @@ export async function runThread(arithmetic: readonly Arithmetic[]): Promise<void
   addArithmetic(arithmetic);
   const { program, shared, code } = workerData as { program: Program; shared: Shared; code: readonly string[] };
   for (const text of code) await runCode(text);
-  const worker = new Worker(program, shared, (index, payload) => {
+  const worker = new PieceWorker(program, shared, (index, payload) => {
     const report: ThreadReport = { piece: { index, payload } };
     if (payload === undefined) {
       // Only memory that waits for the piece needs to know.

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Notice } from "../components/basics.js";
 import { Grid, Own } from "../components/grid.js";
 import { decimalText, percentText, sizeText } from "../format.js";
-import { cellOf, histogram, jaccard, type Place, shareOf, type View } from "./figures.js";
+import { cellOf, type HeatmapCell, histogram, jaccard, shareOf, type View } from "./figures.js";
 
 /** Reads the most changed rows of a matrix. */
 export type ReadRows = (layer: number, column: string) => Promise<readonly ChangedRow[]>;
@@ -14,7 +14,7 @@ interface ChangedRow {
 }
 
 interface Props extends View {
-  readonly place: Place;
+  readonly place: HeatmapCell;
   readonly readRows?: ReadRows | undefined;
 }
 

@@ -8,8 +8,8 @@ import { colourAt, ramp, usePalette } from "./colour.js";
 import { Detail, type ReadRows } from "./detail.js";
 import {
   cellOf,
+  type HeatmapCell,
   layerShare,
-  type Place,
   type Steps,
   scaleOf,
   shareOf,
@@ -34,7 +34,7 @@ interface Props {
 export function Explorer({ data, names = data.experts, accents, readRows }: Props) {
   const accentOf = (expert: number) => accents?.[expert] ?? expert;
   const [steps, setSteps] = useState<Steps>(() => data.marks[0]?.steps ?? []);
-  const [cursor, setCursor] = useState<Place>(() => topPlace(data, steps));
+  const [cursor, setCursor] = useState<HeatmapCell>(() => topPlace(data, steps));
   const palette = usePalette();
   const own = useMemo(() => (expert: number) => ownClass(accentOf(expert)), [accents]);
   const most = useMemo(() => scaleOf(data, steps), [data, steps]);
@@ -42,7 +42,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
     () => data.experts.map((_, expert) => ramp(palette.empty, palette.experts[accentOf(expert) % 6] ?? palette.empty)),
     [data, palette, accents],
   );
-  const describe = (expert: number) => (place: Place) => {
+  const describe = (expert: number) => (place: HeatmapCell) => {
     const cell = cellOf(data, expert, place);
     const name = `${names[expert]}, layer ${place.layer}, ${data.columns[place.column]}`;
     if (!cell) return [name, "no such matrix"];
@@ -60,7 +60,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
       <div class="panels">
         {data.experts.map((id, expert) => {
           const colours = ramps[expert] ?? [];
-          const colour = (place: Place) => {
+          const colour = (place: HeatmapCell) => {
             const share = shareOf(data, expert, place, steps);
             return share === null ? null : colourAt(colours, share / most);
           };
@@ -94,7 +94,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
 }
 
 interface ChartProps extends View {
-  readonly cursor: Place;
+  readonly cursor: HeatmapCell;
 }
 
 const CHART_HEIGHT = 96;

@@ -1,6 +1,6 @@
 import type { Analysis } from "../../protocol/index.js";
 
-export interface Place {
+export interface HeatmapCell {
   readonly layer: number;
   readonly column: number;
 }
@@ -17,11 +17,11 @@ export interface View {
   readonly own: (expert: number) => string;
 }
 
-export const cellOf = (data: Analysis, expert: number, { layer, column }: Place) =>
+export const cellOf = (data: Analysis, expert: number, { layer, column }: HeatmapCell) =>
   data.cells[expert]?.[layer]?.[column] ?? null;
 
 /** Share of a matrix's rows above the threshold; null where there is no row to count. */
-export function shareOf(data: Analysis, expert: number, place: Place, steps: Steps): number | null {
+export function shareOf(data: Analysis, expert: number, place: HeatmapCell, steps: Steps): number | null {
   const cell = cellOf(data, expert, place);
   return cell && cell.rows > 0 ? (cell.above[steps[expert] ?? 0] ?? 0) / cell.rows : null;
 }
@@ -63,7 +63,12 @@ export function pairOf(data: Analysis, a: number, b: number) {
 }
 
 /** Rows that both experts of a cell changed by more than their thresholds. */
-function bothOf(data: Analysis, [a, b]: readonly [number, number], { layer, column }: Place, steps: Steps): number {
+function bothOf(
+  data: Analysis,
+  [a, b]: readonly [number, number],
+  { layer, column }: HeatmapCell,
+  steps: Steps,
+): number {
   const cell = pairOf(data, a, b)?.cells[layer]?.[column];
   if (steps[a] === steps[b]) return cell?.both[steps[a] ?? 0] ?? 0;
   const mark = data.marks.findIndex(({ steps: own }) => own[a] === steps[a] && own[b] === steps[b]);
@@ -71,7 +76,12 @@ function bothOf(data: Analysis, [a, b]: readonly [number, number], { layer, colu
 }
 
 /** Rows above the threshold in both experts, divided by those above it in either; null where there is none. */
-export function jaccard(data: Analysis, pair: readonly [number, number], place: Place, steps: Steps): number | null {
+export function jaccard(
+  data: Analysis,
+  pair: readonly [number, number],
+  place: HeatmapCell,
+  steps: Steps,
+): number | null {
   const both = bothOf(data, pair, place, steps);
   const either = pair.reduce((sum, one) => sum + (cellOf(data, one, place)?.above[steps[one] ?? 0] ?? 0), -both);
   return either > 0 ? both / either : null;
@@ -100,8 +110,8 @@ export function histogram(above: readonly number[], rows: number, bins: number):
 }
 
 /** Where an expert changed most at the threshold: a cell to begin with. */
-export function topPlace(data: Analysis, steps: Steps): Place {
-  let [top, most]: [Place, number] = [{ layer: 0, column: 0 }, -1];
+export function topPlace(data: Analysis, steps: Steps): HeatmapCell {
+  let [top, most]: [HeatmapCell, number] = [{ layer: 0, column: 0 }, -1];
   data.cells[0]?.forEach((cells, layer) => {
     cells.forEach((_, column) => {
       const share = shareOf(data, 0, { layer, column }, steps) ?? -1;

@@ -3,20 +3,20 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { placeBeside } from "../components/basics.js";
 import { Ticks } from "../components/interval.js";
 import { actionOf } from "../keys.js";
-import type { Place } from "./figures.js";
+import type { HeatmapCell } from "./figures.js";
 
 interface Props {
   readonly label: string;
   readonly layers: number;
   readonly columns: readonly string[];
   /** Colour of a cell; null where there is nothing. Another function draws again. */
-  readonly colour: (place: Place) => string | null;
+  readonly colour: (place: HeatmapCell) => string | null;
   /** Colour of the lines around the cursor. */
   readonly ink: string;
-  readonly cursor: Place;
-  readonly onCursor: (place: Place) => void;
+  readonly cursor: HeatmapCell;
+  readonly onCursor: (place: HeatmapCell) => void;
   /** Lines of text about a cell: the first is its name. */
-  readonly describe: (place: Place) => readonly string[];
+  readonly describe: (place: HeatmapCell) => readonly string[];
 }
 
 /** Pixels of a row. */
@@ -26,7 +26,7 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
   const canvas = useRef<HTMLCanvasElement>(null);
   const bubble = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
-  const [hovered, setHovered] = useState<Place | null>(null);
+  const [hovered, setHovered] = useState<HeatmapCell | null>(null);
   const [hasFocus, setFocus] = useState(false);
   const height = ROW * columns.length;
 
@@ -76,7 +76,7 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
     placeBeside(text, { left, top, bottom: top + ROW });
   });
 
-  const placeAt = (event: PointerEvent): Place => {
+  const placeAt = (event: PointerEvent): HeatmapCell => {
     const at = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const within = (value: number, count: number) => Math.max(0, Math.min(count - 1, Math.floor(value * count)));
     return {

@@ -5,7 +5,7 @@ import { Segments, Tip } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
 import { decimalText, percentText } from "../format.js";
 import { colourAt, mix, type Palette, ramp } from "./colour.js";
-import { jaccard, type Place, pairOf, type Steps, shareOf, totalJaccard } from "./figures.js";
+import { type HeatmapCell, jaccard, pairOf, type Steps, shareOf, totalJaccard } from "./figures.js";
 import { Heatmap } from "./heatmap.js";
 import { Legend } from "./legend.js";
 
@@ -17,8 +17,8 @@ interface Props {
   readonly most: number;
   readonly palette: Palette;
   readonly accentOf: (expert: number) => number;
-  readonly cursor: Place;
-  readonly onCursor: (place: Place) => void;
+  readonly cursor: HeatmapCell;
+  readonly onCursor: (place: HeatmapCell) => void;
 }
 
 const MEASURES = [
@@ -51,12 +51,12 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
     }),
     [palette, x, y],
   );
-  const value = (place: Place): number | null => {
+  const value = (place: HeatmapCell): number | null => {
     if (measure === "overlap") return jaccard(data, [a, b], place, steps);
     const cell = pair?.cells[place.layer]?.[place.column];
     return cell ? cell[measure === "cosine" ? "cosine" : "conflict"] : null;
   };
-  const colour = (place: Place): string | null => {
+  const colour = (place: HeatmapCell): string | null => {
     if (measure === "overlay") {
       const [s, t] = [a, b].map((expert) => shareOf(data, expert, place, steps));
       if (s == null || t == null) return null;
@@ -68,7 +68,7 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
     if (measure === "cosine") return colourAt(scale.cosine, (found + 1) / 2);
     return colourAt(scale[measure], measure === "conflict" ? found / mostConflict : found);
   };
-  const describe = (place: Place) => {
+  const describe = (place: HeatmapCell) => {
     const cell = pair?.cells[place.layer]?.[place.column];
     return [
       `Layer ${place.layer}, ${data.columns[place.column]}`,

@@ -28,7 +28,7 @@ interface Props {
 }
 
 /** A cell: the outside is the row after the last layer. */
-interface Place {
+interface BoardPlace {
   readonly tower: number;
   readonly row: number;
   readonly half: number;
@@ -46,29 +46,29 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
   const layers = board.rows.length;
   const [isSplit, setSplit] = useState(!board.rows.every(isWhole));
   const [adds, setAdds] = useState(false);
-  const [cursor, setCursor] = useState<Place>({ tower: 0, row: 0, half: 0 });
+  const [cursor, setCursor] = useState<BoardPlace>({ tower: 0, row: 0, half: 0 });
   /** Where a drag, or a selection by keyboard, began. */
-  const [anchor, setAnchor] = useState<Place | null>(null);
+  const [anchor, setAnchor] = useState<BoardPlace | null>(null);
   const grid = useRef<HTMLDivElement>(null);
   const isDragging = useRef(false);
-  const [hovered, setHovered] = useState<Place | null>(null);
+  const [hovered, setHovered] = useState<BoardPlace | null>(null);
   /** Rows from the top. */
   const rows = [...Array.from({ length: layers }, (_, i) => layers - 1 - i), layers];
   const inLayers = (row: number) => (row === layers ? 0 : row);
 
-  const halvesAt = ({ half }: Place): readonly Half[] => (isSplit ? [HALVES[half] as Half] : HALVES);
-  const apply = (from: Place, to: Place, isAdding: boolean): Board => {
+  const halvesAt = ({ half }: BoardPlace): readonly Half[] => (isSplit ? [HALVES[half] as Half] : HALVES);
+  const apply = (from: BoardPlace, to: BoardPlace, isAdding: boolean): Board => {
     const source = towers[from.tower]?.source ?? "";
     if (from.row === layers) return assign(board, "outside", source, isAdding);
     const cells = { from: from.row, to: inLayers(to.row), halves: halvesAt(from) };
     return assign(board, cells, source, isAdding);
   };
   const shown = anchor ? apply(anchor, cursor, adds) : board;
-  const take = (to: Place, isAdding = adds) => {
+  const take = (to: BoardPlace, isAdding = adds) => {
     onChange?.(apply(anchor ?? to, to, isAdding));
     setAnchor(null);
   };
-  const focus = (place: Place) => {
+  const focus = (place: BoardPlace) => {
     setCursor(place);
     grid.current?.querySelector<HTMLElement>(`[data-place="${keyOf(place)}"]`)?.focus();
   };
@@ -91,7 +91,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
     const key = target instanceof HTMLElement ? target.dataset.place : undefined;
     if (key !== undefined) setCursor(placeOfKey(key));
   };
-  const placeOf = (event: PointerEvent): Place | undefined => {
+  const placeOf = (event: PointerEvent): BoardPlace | undefined => {
     const cell = document.elementFromPoint(event.clientX, event.clientY)?.closest<HTMLElement>("[data-place]");
     return cell ? placeOfKey(cell.dataset.place ?? "") : undefined;
   };
@@ -205,7 +205,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
 }
 
 interface CellProps {
-  readonly place: Place;
+  readonly place: BoardPlace;
   readonly what: string;
   readonly tower: Tower;
   readonly owners: readonly string[];
@@ -232,9 +232,9 @@ function Cell({ place, what, tower, owners, share, most, isCursor }: CellProps) 
 
 const describe = (row: number, layers: number, half: Half | undefined) =>
   row === layers ? "Outside the layers" : `Layer ${row}${half ? `, ${HALF_NAMES[half]}` : ""}`;
-const keyOf = ({ tower, row, half }: Place) => `${tower} ${row} ${half}`;
+const keyOf = ({ tower, row, half }: BoardPlace) => `${tower} ${row} ${half}`;
 
-function placeOfKey(key: string): Place {
+function placeOfKey(key: string): BoardPlace {
   const [tower = 0, row = 0, half = 0] = key.split(" ").map(Number);
   return { tower, row, half };
 }
