@@ -27,7 +27,7 @@ export function workersOf({ total_cores: most, cores = 1, total_memory: all, mem
   return Math.max(1, Math.min(byCores, byMemory));
 }
 
-interface Worker {
+interface WorkerProcess {
   readonly process: ChildProcess;
   readonly answerer: Answerer<WorkerAnswers, WorkerProgress>;
   step: ReadyStep | undefined;
@@ -40,7 +40,7 @@ export class LocalExecutor implements Executor {
   readonly #most: number;
   readonly #program: string;
   readonly #events: ExecutorEvents;
-  readonly #workers = new Set<Worker>();
+  readonly #workers = new Set<WorkerProcess>();
   #isStopping = false;
 
   constructor(options: LocalOptions, events: ExecutorEvents) {
@@ -53,7 +53,7 @@ export class LocalExecutor implements Executor {
     return this.#most - this.#busy().length;
   }
 
-  #busy(): Worker[] {
+  #busy(): WorkerProcess[] {
     return [...this.#workers].filter(({ step }) => step !== undefined);
   }
 
@@ -84,16 +84,16 @@ export class LocalExecutor implements Executor {
     await Promise.all([...this.#workers].map((worker) => stopWorker(worker.process)));
   }
 
-  #fork(): Worker {
+  #fork(): WorkerProcess {
     // In its own process group: Ctrl-C reaches only the runner, which stops its workers.
     const process = fork(this.#program, [], { detached: true, stdio: ["ignore", "ignore", "inherit", "ipc"] });
-    const worker: Worker = { process, answerer: new Answerer(process), step: undefined };
+    const worker: WorkerProcess = { process, answerer: new Answerer(process), step: undefined };
     this.#workers.add(worker);
     process.on("exit", (code, signal) => this.#exited(worker, code, signal));
     return worker;
   }
 
-  #exited(worker: Worker, code: number | null, signal: NodeJS.Signals | null): void {
+  #exited(worker: WorkerProcess, code: number | null, signal: NodeJS.Signals | null): void {
     this.#workers.delete(worker);
     const how = signal
       ? `was ended by ${signal}${signal === "SIGKILL" ? ", perhaps for lack of memory" : ""}`
@@ -101,7 +101,7 @@ export class LocalExecutor implements Executor {
     this.#finish(worker, { outcome: "lost", reason: this.#isStopping ? "stopped" : `its process ${how}` });
   }
 
-  #finish(worker: Worker, outcome: Outcome): void {
+  #finish(worker: WorkerProcess, outcome: Outcome): void {
     const { step } = worker;
     if (!step) return;
     worker.step = undefined;

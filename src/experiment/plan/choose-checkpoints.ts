@@ -2,7 +2,7 @@ import { plural } from "../../kit/printing/index.js";
 import type { Results } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import type { TrainStep } from "../steps/step.js";
-import { checkpointModel, type ExpertModel, inLanguages, type Model, requestOf, tasksFor } from "./plan-models.js";
+import { checkpointModel, type ExpertModel, inLanguages, type PlanModel, requestOf, tasksFor } from "./plan-models.js";
 import type { ExperimentPlan, ExpertGroup } from "./plan-schema.js";
 import type { StepList } from "./step-list.js";
 import { countCheckpoints } from "./training-runs.js";
@@ -47,7 +47,7 @@ const GUARDED_BASE = { name: "base (for guards)", isCandidate: true };
 export function selectCheckpoints(
   group: string,
   runs: readonly TrainStep[],
-  base: Model,
+  base: PlanModel,
   plan: ExperimentPlan,
   steps: StepList,
   results: Results,

@@ -27,9 +27,9 @@ import {
   type Making,
   type MergeInputs,
   type MergeModel,
-  type Model,
   mergeModels,
   namingRecipe,
+  type PlanModel,
   type SourceModel,
   tasksFor,
   trainingSteps,
@@ -66,11 +66,11 @@ class Expander {
   readonly #facts: Facts;
   readonly #results: Results;
   readonly #steps: StepList;
-  readonly #base: Model;
+  readonly #base: PlanModel;
   /** Experts that are known so far, by name. */
   readonly #experts = new Map<string, ExpertModel>();
   /** What each expert group started from, as far as that is known. */
-  readonly #starts = new Map<string, Model>();
+  readonly #starts = new Map<string, PlanModel>();
   /** The model of each merge that is one model. */
   readonly #products = new Map<string, MergeModel>();
   /** Groups and merges that were expanded. A group may start from a merge, so they are not expanded in the plan's order. */
@@ -144,14 +144,14 @@ class Expander {
   }
 
   /** What a group or merge starts from: undefined if it is not known yet, `missing` if guards left it out. */
-  #start(name: string | undefined): Model | undefined | "missing" {
+  #start(name: string | undefined): PlanModel | undefined | "missing" {
     const [member] = membersNamed(name ?? "base", sourcesIn(this.#plan));
     if (!member) return this.#base;
     return this.#source(member) ?? (this.#missing.has(member.name) ? "missing" : undefined);
   }
 
   /** The same model in a folder. */
-  #written<M extends Model>(known: M): M {
+  #written<M extends PlanModel>(known: M): M {
     const { model, step } = writtenModel(known, this.#facts);
     if (step) this.#steps.add(step);
     return model;

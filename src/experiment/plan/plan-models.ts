@@ -37,7 +37,7 @@ import {
 import type { Role } from "./plan-values.js";
 import { settleTraining, trainingRun } from "./training-runs.js";
 
-export interface Model {
+export interface PlanModel {
   /** Unique: `layer swap, math-1 x swahili-2, bottom 3, top 1`. */
   readonly name: string;
   readonly kind: "base" | "expert" | "merge";
@@ -49,7 +49,7 @@ export interface Model {
   readonly languages: readonly string[];
 }
 
-export interface ExpertModel extends Model {
+export interface ExpertModel extends PlanModel {
   readonly kind: "expert";
   readonly expertGroup: string;
   readonly role: Role;
@@ -59,7 +59,7 @@ export interface ExpertModel extends Model {
   readonly isCandidate?: boolean;
 }
 
-export interface MergeModel extends Model {
+export interface MergeModel extends PlanModel {
   readonly kind: "merge";
   readonly merge: PlannedMerge;
   /** The experts in it, in the order of the recipe. */
@@ -70,7 +70,7 @@ export interface MergeModel extends Model {
   readonly configuration: Configuration;
 }
 
-export function baseModel(plan: ExperimentPlan, facts: Facts): Model {
+export function baseModel(plan: ExperimentPlan, facts: Facts): PlanModel {
   const { identity, folder } = facts.modelIdentity(plan.base);
   const languages = languagesOf(plan);
   return { name: "base", kind: "base", source: identity, locations: { [identity]: { folder } }, needs: [], languages };
@@ -82,7 +82,7 @@ function withDefaults(trl: NonNullable<Training["trl"]> = {}) {
 }
 
 /** The training steps of an expert group, one for each run. @param start the model that they start from, in a folder */
-export function trainingSteps(plan: ExperimentPlan, expertGroup: string, start: Model, facts: Facts): TrainStep[] {
+export function trainingSteps(plan: ExperimentPlan, expertGroup: string, start: PlanModel, facts: Facts): TrainStep[] {
   const { train, select } = plan.experts[expertGroup] as ExpertGroup;
   if (!train) return [];
   const names = runNames(expertGroup, train);
@@ -154,7 +154,7 @@ function expertFields(name: string, expertGroup: string, plan: ExperimentPlan) {
 }
 
 /** A model as it must be for training: a merge, or a model with an adapter, is written by a step. */
-export function writtenModel<M extends Model>(
+export function writtenModel<M extends PlanModel>(
   model: M,
   facts: Facts,
 ): { readonly model: M; readonly step?: MergeStep } {
@@ -182,7 +182,7 @@ export interface Making {
 export interface MergeInputs {
   readonly plan: ExperimentPlan;
   /** What `base` means; undefined if it is not known yet. */
-  readonly base: Model | undefined;
+  readonly base: PlanModel | undefined;
   /** A model that is named, if it is known. */
   readonly source: (member: Member) => SourceModel | undefined;
   /** Experts and merges that exist, or will. */
@@ -247,7 +247,7 @@ function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): 
 
 function mergeModel(
   merge: PlannedMerge,
-  { plan, base, members }: MergeInputs & { readonly base: Model },
+  { plan, base, members }: MergeInputs & { readonly base: PlanModel },
   used: readonly Member[],
   found: readonly SourceModel[],
   recipe: Making["recipe"],
@@ -298,7 +298,7 @@ const MAX_NAMED = 3;
 
 /** Tasks that a model is evaluated on, with the language filled in. */
 export function tasksFor(
-  model: Pick<Model, "kind" | "languages"> & { readonly merge?: Pick<PlannedMerge, "controlOf"> },
+  model: Pick<PlanModel, "kind" | "languages"> & { readonly merge?: Pick<PlannedMerge, "controlOf"> },
   plan: ExperimentPlan,
 ): TaskRequest[] {
   const { tasks } = plan.evaluate;
@@ -329,7 +329,7 @@ export function tasksOfAverage(tasks: readonly string[], plan: ExperimentPlan): 
 }
 
 /** The tasks by which configurations of a model are chosen. */
-export function decidingTasks(model: Pick<Model, "kind" | "languages">, plan: ExperimentPlan): TaskRequest[] {
+export function decidingTasks(model: Pick<PlanModel, "kind" | "languages">, plan: ExperimentPlan): TaskRequest[] {
   const names = new Set(inLanguages(decidingTask(plan), model.languages));
   return tasksFor(model, plan).filter(({ task }) => names.has(task));
 }

@@ -13,12 +13,12 @@ import {
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
-import { type ExpertModel, type MergeModel, type Model, tasksFor } from "./plan-models.js";
+import { type ExpertModel, type MergeModel, type PlanModel, tasksFor } from "./plan-models.js";
 import { type ExperimentPlan, runnerOf } from "./plan-schema.js";
 
 /** A model, and the steps that evaluate it on each task; several if items were evaluated in parts. */
 export interface EvaluatedModel {
-  readonly model: Model | ExpertModel | MergeModel;
+  readonly model: PlanModel | ExpertModel | MergeModel;
   readonly tasks: readonly { readonly request: TaskRequest; readonly steps: readonly EvaluateStep[] }[];
 }
 
@@ -37,7 +37,7 @@ export interface Waiting {
 export class StepList {
   readonly waiting: Waiting[] = [];
   readonly #steps = new Map<string, Step>();
-  readonly #evaluated = new Map<Model, EvaluateStep[]>();
+  readonly #evaluated = new Map<PlanModel, EvaluateStep[]>();
   readonly #plan: ExperimentPlan;
   readonly #facts: Facts;
   readonly #results: Results;
@@ -56,7 +56,7 @@ export class StepList {
   /** The models that are evaluated: the base and experts, then merges in the order of the plan. */
   models(merges: readonly MergeModel["merge"][]): EvaluatedModel[] {
     const positions = new Map(merges.map((merge, i) => [merge, i]));
-    const positionOf = (model: Model | MergeModel) => ("merge" in model ? (positions.get(model.merge) ?? 0) : -1);
+    const positionOf = (model: PlanModel | MergeModel) => ("merge" in model ? (positions.get(model.merge) ?? 0) : -1);
     const evaluated = [...this.#evaluated].sort(([a], [b]) => positionOf(a) - positionOf(b));
     return evaluated.map(([model, steps]) => ({
       model,
@@ -81,12 +81,12 @@ export class StepList {
     return this.#facts.task(request).items;
   }
 
-  evaluateAll(model: Model): void {
+  evaluateAll(model: PlanModel): void {
     for (const request of tasksFor(model, this.#plan)) this.evaluate(model, request);
   }
 
   /** Requests an evaluation on all items. @returns its score, if it is there */
-  score(model: Model, request: TaskRequest): number | undefined {
+  score(model: PlanModel, request: TaskRequest): number | undefined {
     return this.#results.evaluated(this.#evaluation(model, request, null).key)?.score;
   }
 
@@ -96,7 +96,7 @@ export class StepList {
    * @param part name of these items, such as `round 2`
    */
   evaluate(
-    model: Model,
+    model: PlanModel,
     request: TaskRequest,
     items: readonly number[] | null = null,
     part?: string,
@@ -104,7 +104,7 @@ export class StepList {
     return this.#results.evaluated(this.#evaluation(model, request, items, part).key)?.items;
   }
 
-  #evaluation(model: Model, request: TaskRequest, items: readonly number[] | null, part?: string): EvaluateStep {
+  #evaluation(model: PlanModel, request: TaskRequest, items: readonly number[] | null, part?: string): EvaluateStep {
     const runner = runnerOf(this.#plan);
     const { name: task, digest, protocol } = this.#facts.task(request);
     const source = this.#facts.recipeIdentity(model.source);
@@ -134,7 +134,7 @@ function partName({ length }: readonly number[], part: string | undefined): stri
   return `${part === undefined ? "" : `, ${part}`} (${plural(length, "item")})`;
 }
 
-function modelName(model: Model | ExpertModel | MergeModel): ModelName {
+function modelName(model: PlanModel | ExpertModel | MergeModel): ModelName {
   const { name } = model;
   if ("merge" in model) {
     const { label, isDefault } = model.configuration;

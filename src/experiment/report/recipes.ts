@@ -5,7 +5,7 @@ import { formatSome, plural, shellQuote, suggestName, visible } from "../../kit/
 import type { RecipeInput } from "../../merge/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
 import { freeId } from "../plan/matrix.js";
-import type { Model } from "../plan/plan-models.js";
+import type { PlanModel } from "../plan/plan-models.js";
 import type { Store } from "../run/store.js";
 import type { Location, ModelSource } from "../steps/step.js";
 import { withFolders } from "../steps/step-state.js";
@@ -78,7 +78,7 @@ function commandOf(id: string, origin: Origin): string {
 const oneLine = (text: string) => visible(text.replace(/\s+/g, " "));
 
 /** A model as a recipe; an expert or the base is a copy. @param at where a source is */
-function recipeOf({ source, locations }: Pick<Model, "source" | "locations">, at: (location: Location) => string) {
+function recipeOf({ source, locations }: Pick<PlanModel, "source" | "locations">, at: (location: Location) => string) {
   const places = Object.fromEntries(Object.entries(locations).map(([identity, one]) => [identity, at(one)]));
   const whole: ModelSource = typeof source === "string" ? { method: "soup", models: [source] } : source;
   return withFolders(whole, places) as RecipeInput;
@@ -90,7 +90,7 @@ function recipeOf({ source, locations }: Pick<Model, "source" | "locations">, at
  */
 function relativePlace(
   location: Location,
-  { locations }: Pick<Model, "locations">,
+  { locations }: Pick<PlanModel, "locations">,
   store: Pick<Store, "locate">,
   folder: string,
 ): string {
@@ -114,7 +114,7 @@ function placeOnHub(source: string): string | undefined {
 }
 
 /** The recipe of a model with sources relative to a folder. */
-export function recipeIn(model: Model, store: Pick<Store, "locate">, folder: string): RecipeInput {
+export function recipeIn(model: PlanModel, store: Pick<Store, "locate">, folder: string): RecipeInput {
   return recipeOf(model, (location) => relativePlace(location, model, store, folder));
 }
 

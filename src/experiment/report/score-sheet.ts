@@ -10,7 +10,7 @@ import {
 import type { NumberCell, Scale, Score, Span } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import type { Expansion } from "../plan/expand-plan.js";
-import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
+import type { ExpertModel, MergeModel, PlanModel } from "../plan/plan-models.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { EvaluatedModel } from "../plan/step-list.js";
 import type { Facts, Results, TaskFacts } from "../steps/facts.js";
@@ -67,7 +67,7 @@ export class Sheet {
     }
   }
 
-  get models(): readonly (Model | ExpertModel | MergeModel)[] {
+  get models(): readonly (PlanModel | ExpertModel | MergeModel)[] {
     return [...this.#asked.values()].map(({ model }) => model);
   }
 

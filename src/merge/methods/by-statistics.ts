@@ -2,7 +2,7 @@
 import type { Shape } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
 import { modelsField, statisticsField } from "./fields.js";
-import type { Sources, StatisticsKind } from "./method.js";
+import type { Operands, StatisticsKind } from "./method.js";
 import { average, computed, isEmpty, type OperandTensor, type PlanContext, statisticsOf, tensorOf } from "./operand.js";
 import { boundedParameter } from "./parameter.js";
 import { modelParameter } from "./task-vectors.js";
@@ -31,7 +31,7 @@ export interface WithStatistics {
  */
 export function mergeByStatistics(
   recipe: { readonly models: readonly (string | object)[] },
-  { models }: Sources,
+  { models }: Operands,
   context: PlanContext,
   shapeOf: (tensor: OperandTensor) => Shape,
   merge: (parts: readonly WithStatistics[], tensor: OperandTensor) => Value,

@@ -6,7 +6,7 @@ import type { Translation } from "./mergekit.js";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";
 
 /** The sources of a recipe, opened. */
-export interface Sources {
+export interface Operands {
   /** By field, such as `task`. */
   readonly get: (field: string) => Operand;
   readonly models: readonly Operand[];
@@ -55,7 +55,7 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   /** The merged model, tensor by tensor. */
   readonly tensors: (
     recipe: z.output<Schema>,
-    sources: Sources,
+    sources: Operands,
     context: PlanContext,
   ) => Merged | Map<string, OperandTensor>;
   /** The first line of a plan: the method and its main parameters. */
@@ -69,7 +69,7 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
 /** A method of any type, for a recipe that was checked against its schema. */
 export interface AnyMethod extends Omit<Method, "complete" | "tensors" | "headline" | "describe" | "weighting"> {
   readonly complete?: (recipe: object, layers: number) => object;
-  readonly tensors: (recipe: object, sources: Sources, context: PlanContext) => ReturnType<Method["tensors"]>;
+  readonly tensors: (recipe: object, sources: Operands, context: PlanContext) => ReturnType<Method["tensors"]>;
   readonly headline: (recipe: object) => string;
   readonly describe: (recipe: object, name: (field: string) => string, layers: number) => string;
   readonly weighting?: (recipe: object) => string;

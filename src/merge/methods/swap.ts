@@ -8,7 +8,7 @@ import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
 import { type LayerOwner, ownerOfLayer, type SwapLayers } from "../plain.js";
 import { sourceField, weightField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";
-import { defineMethod, type Sources } from "./method.js";
+import { defineMethod, type Operands } from "./method.js";
 import {
   average,
   copyTensor,
@@ -178,7 +178,7 @@ export function swapOwners(recipe: SwapRecipe, layers: number): LayerOwner[] {
   return all.map((layer) => (language.has(layer) ? "language" : averaged.has(layer) ? "average" : "task"));
 }
 
-function swapTensors(recipe: SwapRecipe, sources: Sources, context: PlanContext): Map<string, OperandTensor> {
+function swapTensors(recipe: SwapRecipe, sources: Operands, context: PlanContext): Map<string, OperandTensor> {
   const operands = { task: sources.get("task"), language: sources.get("language") };
   const { task, language } = operands;
   const ownerOf = swapOwners(recipe, layersOf(task));
@@ -211,7 +211,7 @@ function swapTensors(recipe: SwapRecipe, sources: Sources, context: PlanContext)
 
 function swapWeights(
   recipe: SwapRecipe,
-  sources: Sources,
+  sources: Operands,
   context: PlanContext,
 ): (name: string) => readonly [Weight, Weight] {
   const [task, language] = [sources.get("task"), sources.get("language")];

@@ -8,7 +8,7 @@ import { CUT, type CutMeasurement, defineCombination, type Totals } from "../../
 import { elect, normalizeElected } from "./elect-signs.js";
 import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
 import type { Translation } from "./mergekit.js";
-import { defineMethod, type Sources } from "./method.js";
+import { defineMethod, type Operands } from "./method.js";
 import { addedToBase, type Operand, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import {
   boundedParameter,
@@ -202,7 +202,7 @@ interface TaskVectorRecipe {
 /** base + lambda * join(sparsify(theta_i - base)), tensor by tensor. */
 export function mergeTaskVectors(
   recipe: TaskVectorRecipe,
-  { models, base }: Sources,
+  { models, base }: Operands,
   context: PlanContext,
   { sparsify = ({ delta }) => delta, join = weightedSum, isNormalized = false }: TaskVectorMerge,
 ): Map<string, OperandTensor> {

@@ -7,7 +7,7 @@ import { type CutMeasurement, defineCombination, type Signs } from "../../tensor
 import { elect, normalizeElected } from "./elect-signs.js";
 import { parametersOf } from "./fields.js";
 import { EXACT, taskVectors } from "./mergekit.js";
-import { defineMethod, type Sources } from "./method.js";
+import { defineMethod, type Operands } from "./method.js";
 import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "./operand.js";
 import {
   type Change,
@@ -73,7 +73,7 @@ export const ties = defineMethod({
 });
 
 /** Trims with one threshold per model. */
-function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: PlanContext): (change: Change) => Value {
+function trimModels(recipe: TiesRecipe, { models, base }: Operands, context: PlanContext): (change: Change) => Value {
   const root = requireBase(base, "TIES needs");
   const thresholds = models.map((expert, i) => {
     const ownDensity = parametersOf(recipe.models[i] as Exclude<TiesRecipe["models"][number], string>).density;
@@ -100,7 +100,7 @@ function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: Plan
 /** Trims with one threshold per tensor. */
 function trimTensors(
   recipe: Pick<TiesRecipe, "models" | "cutoff">,
-  { models }: Sources,
+  { models }: Operands,
   context: PlanContext,
 ): (change: Change) => Value {
   const shares = models.map((expert, i) => modelParameter(recipe, i, "density", 1, expert));
@@ -134,7 +134,7 @@ export const majoritySign = defineCombination("majority-sign", (counts: Signs) =
 /** The majority of the elected signs, which breaks ties (the authors' code: resolve_zero_signs, "majority"). */
 function majority(
   recipe: TiesRecipe,
-  { models, base }: Sources,
+  { models, base }: Operands,
   context: PlanContext,
   sparsify: (change: Change) => Value,
 ): { readonly measured: string } | 1 {

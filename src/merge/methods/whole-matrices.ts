@@ -4,7 +4,7 @@ import { elementCount } from "../../kit/index.js";
 import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
 import { added, decompose, joined, type MatrixRule, mean, product, withValues } from "../../tensor/streaming/index.js";
 import { expertFields, lambdaField, sourceField } from "./fields.js";
-import { defineMethod, type Sources } from "./method.js";
+import { defineMethod, type Operands } from "./method.js";
 import type { PlanContext } from "./operand.js";
 import type { Parameter } from "./parameter.js";
 import { mergeTaskVectors } from "./task-vectors.js";
@@ -147,7 +147,7 @@ export const anyChange = defineCombination("any-change", (totals: Totals) => [
 function mergeMatrices(
   recipe: { readonly method: string; readonly models: readonly (string | object)[]; readonly lambda: Parameter },
   number: number,
-  sources: Sources,
+  sources: Operands,
   context: PlanContext,
 ) {
   return mergeTaskVectors(recipe, sources, context, {

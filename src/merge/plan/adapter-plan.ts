@@ -60,13 +60,13 @@ export interface AdapterPlan {
 interface Module {
   readonly name: string;
   readonly layer: number | null;
-  readonly changes: readonly Change[];
+  readonly changes: readonly LowRankChange[];
   readonly rank: number;
   readonly isEmbedding: boolean;
 }
 
 /** weight * scale * B A */
-interface Change {
+interface LowRankChange {
   readonly delta: NonNullable<CheckpointTensor["lowRank"]>;
   /** weight * scale */
   readonly factor: number;
@@ -97,7 +97,7 @@ export function planAdapter(opened: Opened, measured: Measured, options: { assum
   const scaled: string[] = [];
   for (const step of plan.steps) {
     const { terms, divisor } = flatten(withoutSubtractions(step.value), measured);
-    const changes: Change[] = [];
+    const changes: LowRankChange[] = [];
     let [total, isReplaced] = [0, false];
     for (const term of terms) {
       const source = isLeaf(term) ? sources.get(term.source) : undefined;
@@ -190,7 +190,7 @@ function withoutSubtractions(value: Value): Value {
   };
 }
 
-function moduleOf({ tensor, layer }: Pick<Step, "tensor" | "layer">, changes: readonly Change[]): Module {
+function moduleOf({ tensor, layer }: Pick<Step, "tensor" | "layer">, changes: readonly LowRankChange[]): Module {
   // One adapter under two names is one change.
   const distinct = [...groupBy(changes, ({ delta: { a, b, file } }) => `${file.path} ${a.offset} ${b.offset}`).values()]
     .flatMap((same) => {
@@ -268,7 +268,7 @@ function assemble(
         return { tensor: delta[side], file: delta.file, factor: side === "a" ? 1 : factor / scale };
       });
     const dtypeOf = (all: readonly FactorPart[]) => dtype ?? keptDType(all);
-    const [{ delta }] = changes as [Change];
+    const [{ delta }] = changes as [LowRankChange];
     const [a, b] = [parts("a"), parts("b")];
     const [input, output] = [delta.a.shape[1] ?? 0, delta.b.shape[0] ?? 0];
     return [
