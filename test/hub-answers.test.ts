@@ -2,7 +2,8 @@
 import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { HubError, type HubSettings, openRepository, uploadFiles } from "../src/formats/hub/index.js";
+import { type HubSettings, openRepository, uploadFiles } from "../src/formats/hub/index.js";
+import { HubError } from "../src/kit/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { FakeHub } from "./support/fake-hub.js";
 

@@ -2,7 +2,7 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { HubError } from "../src/formats/hub/index.js";
+import { HubError } from "../src/kit/index.js";
 import { pushFolder } from "../src/merge/output/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, FAILED, layergraft, type Outcome, sha256 } from "./support/command.js";

@@ -53,6 +53,23 @@ export class CheckpointError extends LayergraftError {
   }
 }
 
+/** A repository of the Hugging Face hub that cannot be read. */
+export class HubError extends LayergraftError {
+  constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
+    super("hub", message, where, cause);
+  }
+}
+
+/** A graph that cannot be written, loaded or run. `where.tensor` is the node or tensor with the problem, if that is known. */
+export class RuntimeError extends LayergraftError {
+  constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
+    super("runtime", message, where, cause);
+  }
+}
+
+/** ONNX Runtime is not installed, or has no binary that runs here. */
+export class RuntimeMissingError extends RuntimeError {}
+
 /** A message lists so many problems and counts the others. */
 const MAX_PROBLEMS = 20;
 const MAX_CHARACTERS = 500;

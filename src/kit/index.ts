@@ -1,4 +1,4 @@
-export { Answerer, type Answers, answerQuestions, type Controls, errorOf, type PlainError, plainError } from "./ask.js";
+export { Answerer, answerQuestions, type Controls, errorOf, type PlainError, plainError } from "./ask.js";
 export {
   bytesPerElement,
   DTYPE_BITS,
@@ -19,6 +19,7 @@ export {
   DiskFullError,
   type ErrorWhere,
   FormatError,
+  HubError,
   isAnySystemError,
   isOutOfMemory,
   isSystemError,
@@ -29,13 +30,21 @@ export {
   OutputError,
   ProblemsError,
   RecipeError,
+  RuntimeError,
+  RuntimeMissingError,
   systemMessage,
   usageError,
 } from "./errors.js";
-export { groupBy } from "./group.js";
 export { endWithParent, startGuarded } from "./guard/child.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/guarded.js";
-export { type Difference, defined, differencesOf, isObject, mergeObjects, own, parsePythonJson } from "./json.js";
+export {
+  defined,
+  groupBy,
+  isObject,
+  mergeObjects,
+  own,
+  parsePythonJson,
+} from "./json.js";
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
 export { type CallOptions, MAX_THREADS, type Progress } from "./progress.js";
 export { ProtoWriter } from "./protobuf.js";

@@ -1,4 +1,4 @@
-// Parsed JSON, and mappings with foreign keys: a tensor may be called `__proto__` or `constructor`.
+// Parsed JSON, groups, and mappings with foreign keys: a tensor may be called `__proto__` or `constructor`.
 
 /** Whether a value is an object with fields, not an array or null. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -76,4 +76,16 @@ export function differencesOf(saved: unknown, current: unknown, field = ""): Dif
     );
   }
   return JSON.stringify(saved) === JSON.stringify(current) ? [] : [{ field, saved, current }];
+}
+
+/** Items by key, as Map.groupBy of Node.js 21. */
+export function groupBy<T, K>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group) group.push(item);
+    else groups.set(key, [item]);
+  }
+  return groups;
 }

@@ -3,8 +3,7 @@
 
 import { realpath } from "node:fs/promises";
 import { parse, relative, sep } from "node:path";
-import { isSystemError } from "../../kit/index.js";
-import { RuntimeError } from "./errors.js";
+import { isSystemError, RuntimeError } from "../../kit/index.js";
 
 /** The folder that locations of external initializers are relative to: the root of the working folder's drive. */
 export function externalRoot(): string {

@@ -1,7 +1,6 @@
 // Loads ONNX Runtime when it is first needed, as merging and analysis work without it.
 
-import { isSystemError } from "../../kit/index.js";
-import { RuntimeMissingError } from "./errors.js";
+import { isSystemError, RuntimeMissingError } from "../../kit/index.js";
 
 /** What is used of onnxruntime-node. The package is optional, so its own types may be missing. */
 export interface Ort {

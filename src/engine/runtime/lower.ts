@@ -1,9 +1,10 @@
 // Lowers a graph to an ONNX model. Shapes that are known only at run time are computed from the shapes of the feeds.
+
 import { bytesOf } from "../../kit/files/index.js";
+import { RuntimeError } from "../../kit/index.js";
 import { type Dim, multiplyDims, symbolsOf, termsOf } from "../graph/dim.js";
 import { reachable } from "../graph/gradients.js";
 import type { Node } from "../graph/node.js";
-import { RuntimeError } from "./errors.js";
 import { LOWERINGS } from "./lowerings.js";
 import { type ExternalData, type OnnxDType, OnnxModel } from "./onnx.js";
 

@@ -1,7 +1,6 @@
 // Writes models in ONNX's file format, node by node.
 // Field numbers: onnx/onnx.proto of ONNX 1.18 (IR versions up to 11 share them), https://github.com/onnx/onnx
-import { elementCount, formatShape, ProtoWriter, type Shape } from "../../kit/index.js";
-import { RuntimeError } from "./errors.js";
+import { elementCount, formatShape, ProtoWriter, RuntimeError, type Shape } from "../../kit/index.js";
 
 /**
  * Version of ONNX's own operators: Gelu needs 20, and 21 is the one that IR version 10 came with. ONNX Runtime 1.30

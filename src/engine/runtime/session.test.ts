@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LayergraftError } from "../../kit/errors.js";
 import { bytesOf } from "../../kit/files/index.js";
-import { RuntimeError, RuntimeMissingError } from "./errors.js";
+import { RuntimeError, RuntimeMissingError } from "../../kit/index.js";
 import { externalLocation, externalRoot } from "./external-paths.js";
 import { loadRuntime } from "./load-runtime.js";
 import { MICROSOFT, OnnxModel } from "./onnx.js";

@@ -1,8 +1,7 @@
 // A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. A run blocks JavaScript until it is done.
 
 import { availableParallelism } from "node:os";
-import { MAX_THREADS, messageOf } from "../../kit/index.js";
-import { RuntimeError } from "./errors.js";
+import { MAX_THREADS, messageOf, RuntimeError } from "../../kit/index.js";
 import { externalRoot } from "./external-paths.js";
 import { loadRuntime, type NativeSession, type Ort, type OrtTensor } from "./load-runtime.js";
 

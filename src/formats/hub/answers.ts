@@ -1,8 +1,7 @@
 // Answers of the hub's API. A login page or a broken proxy may send anything in their place.
 
-import { isObject } from "../../kit/index.js";
+import { HubError, isObject } from "../../kit/index.js";
 import { shorten } from "../../kit/printing/index.js";
-import { HubError } from "./hub-error.js";
 
 /** Longest answer of the API, in bytes. A page of a listing has up to 1,000 files. */
 const MAX_ANSWER = 64 * 2 ** 20;

@@ -4,8 +4,7 @@
 import { copyFile, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
-import { isSystemError } from "../../kit/index.js";
-import { HubError } from "./hub-error.js";
+import { HubError, isSystemError } from "../../kit/index.js";
 
 const COMMIT = /^[0-9a-f]{40}$/;
 

@@ -1,7 +1,7 @@
 // The bytes of a repository's files, by range requests. A broken connection resumes where it ended.
 
 import { createHash, type Hash } from "node:crypto";
-import { HubError } from "./hub-error.js";
+import { HubError } from "../../kit/index.js";
 import { LEAST_PROGRESS, paceOf } from "./pace.js";
 import {
   isBrokenStream,

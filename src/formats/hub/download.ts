@@ -6,11 +6,10 @@ import { constants, createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type Lock, syncFolder, takeLock, waitWhileLocked } from "../../kit/files/index.js";
-import { CancelledError, DiskFullError, type Progress } from "../../kit/index.js";
+import { CancelledError, DiskFullError, HubError, type Progress } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { type RepositoryCache, sizeOf } from "./cache.js";
 import { beginHash, type HubFile } from "./contents.js";
-import { HubError } from "./hub-error.js";
 
 export interface DownloadOptions {
   readonly cache: RepositoryCache;

@@ -1,5 +1,4 @@
 export { RepositoryCache } from "./cache.js";
-export { HubError } from "./hub-error.js";
 export { isHubName, openRepository } from "./repository.js";
 export { type Environment, type HubSettings, hubSettings } from "./settings.js";
 export { checkUploadAccess, type UploadFile, type UploadResult, uploadFiles } from "./upload.js";

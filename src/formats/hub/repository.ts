@@ -1,10 +1,9 @@
 // A repository of the hub at one commit: its files, and their content.
 
-import { CancelledError, type Progress } from "../../kit/index.js";
+import { CancelledError, HubError, type Progress } from "../../kit/index.js";
 import { checkedPath, isCommit, RepositoryCache } from "./cache.js";
 import { Contents, type HubFile } from "./contents.js";
 import { downloadFiles } from "./download.js";
-import { HubError } from "./hub-error.js";
 import { listRepository } from "./listing.js";
 import { EXPLAINED, explain, hubFetch, type RequestOptions, StatusError } from "./requests.js";
 import type { HubSettings } from "./settings.js";

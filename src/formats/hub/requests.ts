@@ -1,10 +1,9 @@
 // Requests to the hub: the token, retries, and what a refusal means.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { isObject, LayergraftError, readRetryAfter } from "../../kit/index.js";
+import { HubError, isObject, LayergraftError, readRetryAfter } from "../../kit/index.js";
 import { formatDuration, redactor } from "../../kit/printing/index.js";
 import { boundedAnswer, checkedAnswer } from "./answers.js";
-import { HubError } from "./hub-error.js";
 import { paceOf } from "./pace.js";
 import type { HubSettings } from "./settings.js";
 import { countedBody } from "./upload-progress.js";

@@ -3,8 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { isSystemError } from "../../kit/index.js";
-import { HubError } from "./hub-error.js";
+import { HubError, isSystemError } from "../../kit/index.js";
 
 export interface HubSettings {
   /** Without a trailing slash. */

@@ -205,7 +205,7 @@ describe("what every run refuses", () => {
 
   it("another record, with digests shortened", () => {
     const digest = (letter: string) => letter.repeat(64);
-    expect(changesOf({ model: digest("a"), seed: 1 }, { model: digest("b"), seed: 1, n: 2 })).toEqual([
+    expect(changesOf({ model: digest("a"), seed: 1 }, { model: digest("b"), seed: 1, n: 2 })).toMatchObject([
       { field: "model", text: 'model was "aaaaaaaa..." and is "bbbbbbbb..."' },
       { field: "n", text: "n was missing and is 2" },
     ]);

@@ -3,7 +3,7 @@
 import { mkdir, readdir, realpath, rename, rm } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { DiskFullError, isSystemError, OutputError } from "../errors.js";
-import { differencesOf } from "../json.js";
+import { type Difference, differencesOf } from "../json.js";
 import { formatSome, shorten } from "../printing/format.js";
 import { exists, pathBeside, syncFile, syncFolder } from "./files.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
@@ -202,15 +202,15 @@ export async function requireOutside(
 }
 
 /** What differs between the record of an earlier run and of this one. Digests are shortened. */
-export function changesOf(saved: unknown, current: unknown): { readonly field: string; readonly text: string }[] {
+export function changesOf(saved: unknown, current: unknown): (Difference & { readonly text: string })[] {
   const shown = (value: unknown) =>
     value === undefined
       ? "missing"
       : shorten(JSON.stringify(value).replace(/[0-9a-f]{64}/g, (digest) => `${digest.slice(0, 8)}...`));
-  return differencesOf(saved, current).map(({ field, saved: was, current: is }) => ({
-    field,
-    text: `${field} was ${shown(was)} and is ${shown(is)}`,
-  }));
+  return differencesOf(saved, current).map((difference) => {
+    const { field, saved: was, current: is } = difference;
+    return { ...difference, text: `${field} was ${shown(was)} and is ${shown(is)}` };
+  });
 }
 
 /**

@@ -1,5 +1,6 @@
 // What all views share: the project, models, jobs, and the problem that is shown. Views keep the rest to themselves.
 import { computed, signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
 import {
   haveChanged,
   type Job,
@@ -200,4 +201,20 @@ export const choices = computed<readonly Choice[]>(() => {
 function recipeLabel(name: string, experts: readonly { readonly name: string }[]): string {
   const isClear = /^recipe/i.test(name) && experts.every((expert) => expert.name !== name);
   return isClear ? name : `recipe ${name}`;
+}
+
+/** What a question is answered, asked again whenever `when` changes; undefined until the first answer. */
+export function useAnswer<T>(ask: () => Promise<T> | undefined, when: readonly unknown[]): T | undefined {
+  const [found, setFound] = useState<T>();
+  useEffect(() => {
+    let isLatest = true;
+    void inBackground(async () => {
+      const answer = await ask();
+      if (isLatest) setFound(answer);
+    });
+    return () => {
+      isLatest = false;
+    };
+  }, when);
+  return found;
 }

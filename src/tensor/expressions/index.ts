@@ -1,4 +1,3 @@
-export { packBits, unpackBits } from "./bits.js";
 export {
   childrenOf,
   defineOperation,
@@ -14,6 +13,15 @@ export {
   type Weight,
   type WeightedValue,
 } from "./expression.js";
-export { packedMeasured, packedResult, packMeasured, packResult, unpackMeasured, unpackResult } from "./measured.js";
+export {
+  packBits,
+  packedMeasured,
+  packedResult,
+  packMeasured,
+  packResult,
+  unpackBits,
+  unpackMeasured,
+  unpackResult,
+} from "./measured.js";
 export { Resolver, type Sources } from "./resolve.js";
 export { valueSchema } from "./value-schema.js";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { differencesOf } from "../../kit/index.js";
+import { differencesOf } from "../../kit/json.js";
 import { requireSameRun } from "./state.js";
 
 const one = { base: "a", data: [{ source: "x", weight: 1 }], optimizer: { lr: 0.1, betas: [0.9, 0.99] }, threads: 2 };

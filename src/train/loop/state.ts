@@ -11,15 +11,7 @@ import {
   writeSafetensors,
 } from "../../formats/safetensors/index.js";
 import { bytesOf, canonicalJson, changesOf, exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
-import {
-  CheckpointError,
-  differencesOf,
-  formatShape,
-  LayergraftError,
-  own,
-  RecipeError,
-  sameShape,
-} from "../../kit/index.js";
+import { CheckpointError, formatShape, LayergraftError, own, RecipeError, sameShape } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { recordOf } from "../../kit/settings/index.js";
 import type { Parameter } from "./optimizer.js";
@@ -201,7 +193,7 @@ export interface ResumeParts {
 export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
   const changes = changesOf(saved.configuration, current.configuration);
   const problems = changes.filter(({ field }) => !FREE.test(field)).map(({ text }) => text);
-  for (const { field, saved: was, current: is } of differencesOf(saved.inputs, current.inputs)) {
+  for (const { field, saved: was, current: is } of changesOf(saved.inputs, current.inputs)) {
     if (was === undefined) problems.push(`${field} was not read before`);
     else problems.push(is === undefined ? `${field} is not read any more` : `${field} has changed since`);
   }

@@ -2,12 +2,11 @@ import { useEffect, useState } from "preact/hooks";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { useAnswer } from "../components/answer.js";
 import { Notice, ownClass } from "../components/basics.js";
 import { Different } from "../components/different.js";
 import { Own } from "../components/grid.js";
 import { JobOutcome } from "../recipe/outcome.js";
-import { type Choice, isStale, models, onEvent, project } from "../store.js";
+import { type Choice, isStale, models, onEvent, project, useAnswer } from "../store.js";
 
 const answer = z.object({ text: z.string(), finish: z.string(), tokens: z.number() });
 const answers = z.record(z.string(), z.union([answer, z.object({ problem: z.string() })]));

@@ -3,9 +3,9 @@
 import { useRef, useState } from "preact/hooks";
 import type { ResultComparison } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { useAnswer } from "../components/answer.js";
 import { Notice, Pager, Segments } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
+import { useAnswer } from "../store.js";
 import { Item } from "./item.js";
 import type { Row } from "./results.js";
 

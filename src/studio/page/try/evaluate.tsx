@@ -4,13 +4,12 @@ import { signal } from "@preact/signals";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { useAnswer } from "../components/answer.js";
 import { Button, Form, Notice } from "../components/basics.js";
 import { NumberField, TextField } from "../components/inputs.js";
 import { NewTask, useTask } from "../components/task-fields.js";
 import { JobOutcome } from "../recipe/outcome.js";
 import { startSaved } from "../recipe/recipe-store.js";
-import { jobs } from "../store.js";
+import { jobs, useAnswer } from "../store.js";
 import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.js";
 import { Results } from "./results.js";
 

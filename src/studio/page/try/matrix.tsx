@@ -3,11 +3,10 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ComparedItem } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { useAnswer } from "../components/answer.js";
 import { Dialog, Either, Pager } from "../components/basics.js";
 import { Grid, Own } from "../components/grid.js";
 import { Select } from "../components/inputs.js";
-import { inBackground } from "../store.js";
+import { inBackground, useAnswer } from "../store.js";
 import { Item, Verdict } from "./item.js";
 import type { Row } from "./results.js";
 

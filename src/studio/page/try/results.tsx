@@ -4,13 +4,12 @@ import { useState } from "preact/hooks";
 import { scoreAxis } from "../../../figures/scores.js";
 import type { Evaluation } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { useAnswer } from "../components/answer.js";
 import { Button, Form, ownClass } from "../components/basics.js";
 import { Grid, Own } from "../components/grid.js";
 import { Select } from "../components/inputs.js";
 import { Interval, placesOf, Ticks } from "../components/interval.js";
 import { timeText } from "../format.js";
-import { choices, project } from "../store.js";
+import { choices, project, useAnswer } from "../store.js";
 import { Comparison } from "./comparison.js";
 import { ItemsByModels } from "./matrix.js";
 

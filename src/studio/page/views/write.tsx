@@ -6,7 +6,6 @@ import { formatDuration } from "../../../kit/printing/format.js";
 import { LAYER_COUNTS } from "../../../merge/plain.js";
 import { type Input, type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { useAnswer } from "../components/answer.js";
 import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.js";
 import { Select, TextField } from "../components/inputs.js";
 import { Command } from "../components/progress.js";
@@ -15,7 +14,7 @@ import { choose } from "../experiments/experiment-store.js";
 import { recipeOfText } from "../recipe/board-of-text.js";
 import { JobOutcome } from "../recipe/outcome.js";
 import { check, methods, text as recipeText, startSaved as start, whenSaved } from "../recipe/recipe-store.js";
-import { addExpert, attempt, jobs, project, settings } from "../store.js";
+import { addExpert, attempt, jobs, project, settings, useAnswer } from "../store.js";
 
 const TYPES = jobInputs.export.shape.type.options;
 
