@@ -1,8 +1,7 @@
 // Writes a planned GGUF file: blends and encodes tensors in one streaming pass, with the journal of merges.
 import { stat } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
 import { requireUnchanged } from "../../formats/checkpoint/index.js";
-import { bytesOf, exists, withFile, writeFully } from "../../kit/files/index.js";
+import { bytesOf, requireOutside, withFile, writeFully } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import { OutputFolder, type RunState, requireEncodable } from "../../merge/output/index.js";
 import { type Measured, packMeasured, Resolver } from "../../tensor/expressions/index.js";
@@ -64,14 +63,7 @@ async function checkPlace(
   { force = false, resume = false }: WriteGgufOptions,
 ): Promise<void> {
   const { path } = folder;
-  const inputs = [...source.sources.values()].flatMap(({ files }) => files.map((file) => resolve(file.path)));
-  if (inputs.includes(path)) {
-    throw new OutputError(`the output ${path} is one of the inputs`, { file: path, option: "out" });
-  }
-  const parent = dirname(path);
-  if (!(await exists(parent))) {
-    throw new OutputError(`${parent} does not exist, so ${path} cannot be created. Create it first.`, { file: path });
-  }
+  await folder.requireParent();
   const taken = await stat(path).catch(() => undefined);
   if (taken?.isDirectory()) {
     throw new OutputError(`${path} is a folder. Name a file, such as ${path}/model.gguf`, {
@@ -82,6 +74,8 @@ async function checkPlace(
   if (taken && !taken.isFile()) {
     throw new OutputError(`${path} is not a regular file`, { file: path, option: "out" });
   }
+  const inputs = [...source.sources.values()].flatMap(({ files }) => files.map((file) => file.path));
+  await requireOutside(path, inputs, { replaced: true });
   if (taken && !force) {
     const state = resume ? "is complete, so there is nothing to resume" : "already exists";
     throw new OutputError(`${path} ${state}`, { file: path, option: "force" });

@@ -87,6 +87,17 @@ export class OutputFolder extends RunFolder {
     );
   }
 
+  /** @throws OutputError if there is no folder in which the output can be made */
+  async requireParent(): Promise<void> {
+    const { path } = this;
+    const parent = dirname(path);
+    if (!(await exists(parent)))
+      throw new OutputError(`${parent} does not exist, so ${path} cannot be created. Create it first.`, { file: path });
+    if (!(await stat(parent)).isDirectory()) {
+      throw new OutputError(`${parent} is a file, so ${path} cannot be created in it`, { file: path, option: "out" });
+    }
+  }
+
   /**
    * Checks that the output may be written here, before anything is read or written.
    * @param inputs folders that are read
@@ -95,12 +106,7 @@ export class OutputFolder extends RunFolder {
    */
   async check(inputs: readonly string[], force: boolean): Promise<void> {
     const { path } = this;
-    const parent = dirname(path);
-    if (!(await exists(parent)))
-      throw new OutputError(`${parent} does not exist, so ${path} cannot be created. Create it first.`, { file: path });
-    if (!(await stat(parent)).isDirectory()) {
-      throw new OutputError(`${parent} is a file, so ${path} cannot be created in it`, { file: path, option: "out" });
-    }
+    await this.requireParent();
     // The partial folder becomes the output, and `force` would empty it.
     for (const output of [path, this.partial]) await requireOutside(output, inputs, { replaced: true });
     const names = await namesIn(path);

@@ -9,9 +9,8 @@ import { measuringBytes, measuringPrograms, placeholders } from "../../tensor/me
 import { countBytes, countFetched, type Job } from "../../tensor/streaming/index.js";
 import type { PlanSource, Step } from "../model-plan.js";
 import { planAdapter } from "../plan/adapter-plan.js";
-import type { Plan } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
-import { sourcesOf } from "../plan/recipe.js";
+import { type Plan, sourcesOf } from "../plan/recipe.js";
 import { factorBytes, isCopied, tensorBytes } from "./adapter-factors.js";
 import { compileWrite, copied } from "./compile.js";
 

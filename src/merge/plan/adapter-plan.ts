@@ -25,8 +25,7 @@ import {
 } from "../../tensor/expressions/index.js";
 import type { Step } from "../model-plan.js";
 import { changedModules, isOnFactors } from "./factor-sources.js";
-import type { Plan } from "./plan.js";
-import { methodOf } from "./recipe.js";
+import { methodOf, type Plan } from "./recipe.js";
 
 /** An adapter factor to write: factors of experts, joined along the rank. */
 export interface FactorStep {

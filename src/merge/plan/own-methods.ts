@@ -12,8 +12,7 @@ import { defineMethod, type Method, type MethodDefinition } from "../methods/met
 import * as operands from "../methods/operand.js";
 import * as parameters from "../methods/parameter.js";
 import { modelParameter } from "../methods/task-vectors.js";
-import type { OwnCode } from "./plan.js";
-import { addMethod, mapSourcesAsync, outputFields } from "./recipe.js";
+import { addMethod, mapSourcesAsync, type OwnCode, outputFields } from "./recipe.js";
 
 /** What a user's method is made of: the same as a built-in one. */
 const KIT = {

@@ -11,9 +11,8 @@ import type { MeasureGates } from "../../tensor/measurements/index.js";
 import { COMBINATIONS, METHODS } from "../methods/index.js";
 import { OPERATIONS } from "../methods/operations.js";
 import { executePlan } from "../output/execute-plan.js";
-import type { Plan } from "./plan.js";
 import { type OpenedPlan, openPlan, planRecipe } from "./planner.js";
-import type { RecipeInput } from "./recipe.js";
+import type { Plan, RecipeInput } from "./recipe.js";
 
 const bench = new Bench();
 const gates: MeasureGates = async ({ layers, experts, width }) =>

@@ -6,6 +6,7 @@ import type { AsWritten } from "../../kit/settings/index.js";
 import { modelOf, type SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";
 import type { AnyMethod, Method } from "../methods/method.js";
+import type { TensorPlan } from "../model-plan.js";
 
 type Schemas = (typeof METHODS)[number]["schema"];
 
@@ -175,4 +176,19 @@ export async function mapSourcesAsync<R extends object>(
   const made = new Map<string, unknown>();
   for (const [label, source] of sourcesOf(recipe)) made.set(label, await to(source, label));
   return mapSources(recipe, (_, label) => made.get(label));
+}
+
+/** A user's file that a method of the recipe is. */
+export interface OwnCode {
+  /** The method's name in the plan's recipe. */
+  readonly name: string;
+  /** Absolute path. */
+  readonly file: string;
+  /** SHA-256 of the file, which has no imports. */
+  readonly digest: string;
+}
+
+/** A merge as plain data: the recipe with every default filled in, its inputs, and the value of each output tensor. */
+export interface Plan extends TensorPlan<Recipe> {
+  readonly code?: readonly OwnCode[];
 }

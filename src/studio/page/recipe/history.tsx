@@ -8,10 +8,10 @@ import { Button } from "../components/basics.js";
 import { Versions } from "../components/different.js";
 import { timeText } from "../format.js";
 import { useAnswer } from "../store.js";
-import { boardOfText, type Defaults, recipeOfText } from "./board-of-text.js";
 import type { Tower } from "./board-view.js";
 import { scored } from "./live-score.js";
 import * as store from "./recipe-store.js";
+import { boardOfText, type Defaults, recipeOfText } from "./recipe-store.js";
 import { Thumbnail } from "./thumbnail.js";
 
 const MAX_VERSIONS = 24;

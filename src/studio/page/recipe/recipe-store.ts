@@ -1,14 +1,13 @@
 // The recipe that is open: its text is the truth, and the board and the form write text. Every change is checked, saved, and
 // can be undone.
 import { computed, effect, type Signal, signal } from "@preact/signals";
-import { Document, parseDocument } from "yaml";
+import { Document, parse, parseDocument } from "yaml";
 import { OUTPUT_FIELDS } from "../../../merge/plain.js";
 import type { Check, Input, Job, Method } from "../../protocol/index.js";
-import { type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.js";
+import { type Board, boardOfRecipe, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.js";
 import { call, StudioError } from "../client.js";
 import { nameFor } from "../names.js";
 import { attempt, cardOf, change, inBackground, onEvent, project, settings, trouble } from "../store.js";
-import { recipeOfText } from "./board-of-text.js";
 
 /** Milliseconds without typing, and without clicks, after which a text is checked and saved. */
 const PAUSE = 350;
@@ -263,4 +262,20 @@ export function setFields(fields: Readonly<Record<string, unknown>>): void {
     else if (JSON.stringify(before[key]) !== JSON.stringify(value)) document.set(key, document.createNode(value));
   }
   edit(document.toString(WIDE));
+}
+
+export type Defaults = NonNullable<Check["plan"]>["defaults"] | undefined;
+
+/** The recipe of a text; undefined while it is none. */
+export function recipeOfText(text: string): RecipeValue | undefined {
+  try {
+    const value: unknown = parse(text, { maxAliasCount: 0 });
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RecipeValue) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function boardOfText(recipe: RecipeValue | undefined, layers: number, defaults: Defaults): Board | undefined {
+  return recipe && layers > 0 ? boardOfRecipe(recipe, layers, defaults) : undefined;
 }

@@ -9,10 +9,9 @@ import { type Board, describeBoard, differenceOf } from "../../recipe/board.js";
 import { call } from "../client.js";
 import { Button } from "../components/basics.js";
 import { attempt, isStale, jobs, settings, useAnswer } from "../store.js";
-import { recipeOfText } from "./board-of-text.js";
 import { BoardView, type ShareOf, type Tower } from "./board-view.js";
 import { JobOutcome } from "./outcome.js";
-import { create, text } from "./recipe-store.js";
+import { create, recipeOfText, text } from "./recipe-store.js";
 import { Roles } from "./roles.js";
 import { Thumbnail } from "./thumbnail.js";
 

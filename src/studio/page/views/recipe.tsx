@@ -9,13 +9,13 @@ import { lazy } from "../components/lazy.js";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.js";
 import { layerShare } from "../explorer/figures.js";
 import { actionOf } from "../keys.js";
-import { boardOfText, recipeOfText } from "../recipe/board-of-text.js";
 import { BoardView, type ShareOf, type Tower } from "../recipe/board-view.js";
 import { Heading } from "../recipe/heading.js";
 import { History } from "../recipe/history.js";
 import { LiveScore } from "../recipe/live-score.js";
 import { MethodForm } from "../recipe/method-form.js";
 import * as recipe from "../recipe/recipe-store.js";
+import { boardOfText, recipeOfText } from "../recipe/recipe-store.js";
 import { Preview, previewed, Suggestions } from "../recipe/suggestions.js";
 import { attempt, cardOf, choices, misfitOf } from "../store.js";
 

@@ -11,9 +11,15 @@ import { Select, TextField } from "../components/inputs.js";
 import { Command } from "../components/progress.js";
 import { useTask } from "../components/task-fields.js";
 import { choose } from "../experiments/experiment-store.js";
-import { recipeOfText } from "../recipe/board-of-text.js";
 import { JobOutcome } from "../recipe/outcome.js";
-import { check, methods, text as recipeText, startSaved as start, whenSaved } from "../recipe/recipe-store.js";
+import {
+  check,
+  methods,
+  recipeOfText,
+  text as recipeText,
+  startSaved as start,
+  whenSaved,
+} from "../recipe/recipe-store.js";
 import { addExpert, attempt, jobs, project, settings, useAnswer } from "../store.js";
 
 const TYPES = jobInputs.export.shape.type.options;
