@@ -238,7 +238,7 @@ describe("what it refuses", () => {
       /short contains other files .*not replaced\. Choose another --out\./,
     );
     await refused([...two, "--out", "mine", "--force"], FAILED, /mine contains other files \(thesis\.tex\)/);
-    await refused([...two, "--out", "file", "--force"], FAILED, /file is not a folder/);
+    await refused([...two, "--out", "file", "--force"], FAILED, /file already exists and is not a folder/);
   });
 
   it("--force replaces an earlier analysis, and what a stopped merge left beside it stays", async () => {
