@@ -55,6 +55,8 @@ it.each([
   const other = open();
   await expect(other.ask("leave", 0)).rejects.toThrow("it ended with 3");
   expect(other.hasEnded).toBe(true);
+  // Nothing would answer.
+  await expect(other.ask("double", 1)).rejects.toBeInstanceOf(CancelledError);
 });
 
 it("keeps the class, code and place of an error, and words those of the system", () => {

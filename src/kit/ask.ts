@@ -105,6 +105,7 @@ export class Answerer<A extends Answers, E = never> {
     input: Parameters<A[K]>[0],
     options: { readonly onEvent?: (event: E) => void; readonly transfer?: readonly Transferable[] } = {},
   ): Promise<Awaited<ReturnType<A[K]>>> {
+    if (this.hasEnded) return Promise.reject(new CancelledError("The thread ended."));
     const id = ++this.#last;
     const answer = new Promise<Awaited<ReturnType<A[K]>>>((resolve, reject) => {
       this.#pending.set(id, { resolve, reject, onEvent: options.onEvent });

@@ -42,7 +42,8 @@ export class BackgroundStates {
       return { name, shape, steps, weights: weights.slice(), first: first.slice(), second: second.slice() };
     });
     const buffers = copies.flatMap((copy) => [copy.weights.buffer, copy.first.buffer, copy.second.buffer]);
-    this.#thread ??= new Answerer(new Worker(createRequire(import.meta.url).resolve("#state-thread")));
+    if (!this.#thread || this.#thread.hasEnded)
+      this.#thread = new Answerer(new Worker(createRequire(import.meta.url).resolve("#state-thread")));
     this.#writing = this.#thread
       .ask("write", { states: this.#states, state: { ...state, parameters: copies } }, { transfer: buffers })
       .then(done)
