@@ -129,7 +129,7 @@ export function textField(part: Readonly<Record<string, unknown>>, name: string,
 }
 
 /** A string field of one character, or its default. */
-export function characterField(part: Part, name: string, missing?: string): string {
+export function characterField(part: TokenizerPart, name: string, missing?: string): string {
   const text = textField(part, name, missing);
   if ([...text].length !== 1) throw problem(`${name} of ${part.type} is not one character`, name);
   return text;
