@@ -1,4 +1,4 @@
-// How tensors of GGUF files store their values: plain, or in blocks with scales of their own.
+// How tensors store their values: plain, in blocks with scales of their own (GGUF), or as codes with scales elsewhere.
 import { bytesPerElement, type DType, isDType } from "../kit/index.js";
 
 /** Elements of a block, and its bytes. The names are those of llama.cpp (ggml-common.h). */
@@ -37,11 +37,39 @@ export function encodedBytes(encoding: keyof typeof BLOCKS, elements: number): n
   return (elements / block) * bytes;
 }
 
-/** How values are stored: one by one, or in blocks of a GGUF file, of which rows fill a whole number. */
-export type StoredType = DType | StoredBlocks;
+/** Bits of codes, whose scales are tensors of their own: float8 (E4M3), float4 (E2M1), integers from 0 or with a sign. */
+export const CODE_BITS = { FP8: 8, FP4: 4, INT4: 4, UINT8: 8, INT8: 8 } as const;
 
-/** Bytes per value; of blocks, a fraction that is exact in binary. */
+export type Code = keyof typeof CODE_BITS;
+
+export const isCode = (type: string): type is Code => Object.hasOwn(CODE_BITS, type);
+
+/** A value by its code. */
+export function codeValues(code: Code): Float32Array {
+  const value: Readonly<Record<Code, (bits: number) => number>> = {
+    FP8: (bits) => ((bits & 127) === 127 ? Number.NaN : smallFloat(bits, 4, 3)),
+    FP4: (bits) => smallFloat(bits, 2, 1),
+    INT4: (bits) => bits,
+    UINT8: (bits) => bits,
+    INT8: (bits) => (bits << 24) >> 24,
+  };
+  return Float32Array.from({ length: 2 ** CODE_BITS[code] }, (_, bits) => value[code](bits));
+}
+
+/** A float of a sign, an exponent and a mantissa, without infinities. */
+function smallFloat(bits: number, exponentBits: number, mantissaBits: number): number {
+  const sign = bits >> (exponentBits + mantissaBits) ? -1 : 1;
+  const exponent = (bits >> mantissaBits) & (2 ** exponentBits - 1);
+  const mantissa = (bits & (2 ** mantissaBits - 1)) / 2 ** mantissaBits;
+  return sign * (exponent === 0 ? mantissa : 1 + mantissa) * 2 ** (Math.max(1, exponent) - 2 ** (exponentBits - 1) + 1);
+}
+
+/** How values are stored: one by one, in blocks of a GGUF file, of which rows fill a whole number, or as codes. */
+export type StoredType = DType | StoredBlocks | Code;
+
+/** Bytes per value; of blocks and codes, a fraction that is exact in binary. */
 export function bytesPerValue(type: StoredType): number {
+  if (isCode(type)) return CODE_BITS[type] / 8;
   return isDType(type) ? bytesPerElement(type) : BLOCKS[type].bytes / BLOCKS[type].elements;
 }
 

@@ -3,10 +3,14 @@ export { Converter } from "./convert.js";
 export {
   BLOCKS,
   bytesPerValue,
+  CODE_BITS,
+  type Code,
+  codeValues,
   ENCODINGS,
   type Encoding,
   encodedBytes,
   interleaved,
+  isCode,
   type StoredBlocks,
   type StoredType,
 } from "./encodings.js";

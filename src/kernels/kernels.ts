@@ -23,6 +23,19 @@ interface Exports
   readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
   heapBase(): number;
   divide(acc: number, n: number, divisor: number): void;
+  decodeCodes(
+    bits: number,
+    codes: number,
+    row: number,
+    places: number,
+    values: number,
+    scales: number,
+    zeros: number,
+    scaleRow: number,
+    scalePlaces: number,
+    n: number,
+    to: number,
+  ): void;
   addLowRank(
     acc: number,
     left: number,

@@ -8,14 +8,14 @@ export { isOnFactors } from "./plan/factor-sources.js";
 export { isRecipeFile } from "./plan/inner-recipes.js";
 export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";
 export type { MethodKit, OwnMethod } from "./plan/own-methods.js";
-export { type OpenedPlan, openPlan, planRecipe } from "./plan/planner.js";
-export type { Plan } from "./plan/recipe.js";
+export { type OpenedPlan, openPlan, planRecipe, toWrite } from "./plan/planner.js";
 export {
   LIST_FIELDS,
   mapSources,
   methodOf,
   OUTPUT_DTYPES,
   outputSchema,
+  type Plan,
   type RecipeInput,
   SOURCE_FIELDS,
   sourcesOf,

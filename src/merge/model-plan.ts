@@ -26,6 +26,8 @@ export interface PlanSource {
   readonly adapterRevision?: string;
   /** Displayed name. */
   readonly name: string;
+  /** Whether codes and scales of a quantised model are copied as tensors. */
+  readonly asStored?: boolean;
   /** See `Checkpoint.digest`: changes when the files' layout does. */
   readonly digest: string;
   /** Weight files by name, with what identifies them. */

@@ -7,6 +7,7 @@ import {
   type PlanSource,
   planRecipe,
   type Step,
+  toWrite,
 } from "../merge/index.js";
 import {
   checkOutput,
@@ -55,7 +56,7 @@ export class MergePlan {
 
   /** @internal Use `planMerge` or `openPlan`. */
   constructor(opened: OpenedPlan, notes: readonly string[] = []) {
-    const { plan } = opened;
+    const { plan } = toWrite(opened);
     this.#opened = opened;
     this.recipe = plan.recipe;
     this.layers = plan.layers;
@@ -64,7 +65,7 @@ export class MergePlan {
     this.steps = plan.steps;
     this.notes = [...notes, ...plan.notes];
     this.unrelated = plan.unrelated ?? [];
-    this.summary = summarizePlan(opened);
+    this.summary = summarizePlan(toWrite(opened));
   }
 
   /** @internal */
@@ -94,7 +95,7 @@ export class MergePlan {
 
   /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. */
   toJSON(): Plan {
-    return this.#opened.plan;
+    return toWrite(this.#opened).plan;
   }
 }
 

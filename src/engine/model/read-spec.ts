@@ -8,7 +8,7 @@ import {
   LLAMA_DEFAULTS,
   type RunnableFamily,
 } from "../../families/index.js";
-import { type CheckpointConfig, textOf } from "../../formats/checkpoint/index.js";
+import { type CheckpointConfig, textOf, unquantise } from "../../formats/checkpoint/index.js";
 import { CheckpointError } from "../../kit/index.js";
 import { specOf } from "./make-spec.js";
 
@@ -47,7 +47,12 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
   // A multimodal checkpoint names the dtype of its weights once, for all its towers.
   const dtype = json.dtype ?? json.torch_dtype;
   const fields = new ConfigFields(text, { ...LLAMA_DEFAULTS, ...family.defaults, dtype });
-  if (config.quantized) fields.refuse("quantization_config", "marks the weights as quantized; use the original model");
+  if (config.quantized) {
+    fields.refuse(
+      "quantization_config",
+      `marks the weights as quantized (${config.quantized}); ${unquantise(config.quantized)}`,
+    );
+  }
   for (const [field, reason] of Object.entries(FOREIGN)) {
     const value = fields.get(field);
     if (value) fields.refuse(field, `is ${brief(value)}; ${reason}`);

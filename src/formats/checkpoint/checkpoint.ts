@@ -1,18 +1,19 @@
 // Opens checkpoints: configuration, and the place of every tensor in the model and on disk. Reads headers only.
 import { stat } from "node:fs/promises";
 import { basename } from "node:path";
-import type { StoredBlocks } from "../../kernels/index.js";
+import type { StoredBlocks, StoredType } from "../../kernels/index.js";
 import { digestOf, stampOf } from "../../kit/files/index.js";
 import { type DType, elementCount, LayergraftError, type Shape } from "../../kit/index.js";
 import { formatBytes, formatSome } from "../../kit/printing/index.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import { type AdaptedBase, type Adapter, type LowRankDelta, openAdapter, type SavedRows } from "./adapter.js";
-import { type CheckpointConfig, readConfig, untied, withLayers, withVocabulary } from "./config.js";
+import { type CheckpointConfig, readConfig, unquantise, untied, withLayers, withVocabulary } from "./config.js";
 import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
 import { countedLayers, type Place, placeTensors } from "./placement.js";
+import { type CodedValues, readQuantised } from "./quantised.js";
 import { withStoredFacts } from "./stated-facts.js";
 
 /** A tensor's values in a file. */
@@ -34,9 +35,18 @@ export interface CheckpointTensor extends Place, StoredTensor {
   readonly gathered?: GatheredRows;
   /** How a GGUF file stores the values, which are read as float32. */
   readonly blocks?: StoredBlocks;
+  /** Codes, whose scales are other tensors of the file; `dtype` is that of the values. */
+  readonly coded?: CodedValues;
   /** Added to each stored value; default 0. */
   readonly plus?: number;
 }
+
+/** How a tensor's values are stored. */
+export const storedType = ({
+  blocks,
+  coded,
+  dtype,
+}: Pick<CheckpointTensor, "blocks" | "coded" | "dtype">): StoredType => coded?.code ?? blocks ?? dtype;
 
 /** Instead of the index of a part: its rows are zero. */
 export const NO_PART = 255;
@@ -96,6 +106,8 @@ export interface Checkpoint {
   /** Weight files, the adapter's last. */
   readonly files: readonly SafetensorsFile[];
   readonly adapter?: Adapter;
+  /** Of a quantised checkpoint that is read as its values: the same with codes and scales as tensors, to copy them. */
+  readonly asStored?: Checkpoint;
   /** Branch, tag or commit that was asked for, if the model was given by its name on the hub. */
   readonly revision?: string;
   /** The same of its adapter. */
@@ -130,16 +142,51 @@ export async function openCheckpoint(
   const gguf = isGgufFile(folder) ? await openGguf(folder) : undefined;
   const files = gguf ? [gguf.file] : await openShards(folder, location.remote);
   const texts = gguf?.folder ?? folder;
-  const read = await readConfig(texts);
+  const config = await readConfig(texts);
   const stored = files.flatMap((file) =>
     file.tensors.map((info) => ({ ...info, file, ...gguf?.storage.get(info.name) })),
   );
+  const opened = { source, location, texts, files, notes: gguf?.notes ?? [], hub: options.hub };
+  const quantised = gguf ? undefined : readQuantised(stored, config);
+  if (!quantised) return describe({ ...opened, config, stored });
+  if ("problem" in quantised) {
+    const method = config.quantized ?? "an unknown method";
+    const note = `the weights are quantised (${method}) and can only be copied, as ${quantised.problem}; to compute with them, ${unquantise(method)}`;
+    return describe({ ...opened, config, stored, notes: [note] });
+  }
+  const { tensors, config: plain, note } = quantised;
+  const decoded = await describe({ ...opened, config: plain, stored: tensors, notes: [note] });
+  return location.adapter ? decoded : { ...decoded, asStored: await describe({ ...opened, config, stored }) };
+}
+
+interface OpenedFiles {
+  readonly source: string;
+  readonly location: RemoteLocation;
+  readonly texts: string;
+  readonly files: readonly SafetensorsFile[];
+  readonly notes: readonly string[];
+  readonly hub: HubAccess | undefined;
+  readonly config: CheckpointConfig;
+  readonly stored: readonly Omit<CheckpointTensor, keyof Place>[];
+}
+
+async function describe({
+  source,
+  location,
+  texts,
+  files,
+  hub,
+  config: read,
+  stored,
+  ...own
+}: OpenedFiles): Promise<Checkpoint> {
+  const { folder } = location;
   const names = stored.map((tensor) => tensor.name);
   const counted = countedLayers(names, read);
   const stated = counted === undefined ? read : withLayers(read, counted);
   const placement = placeTensors(names, stated);
 
-  const notes: string[] = [...(location.notes ?? []), ...(location.moved ?? []), ...(gguf?.notes ?? [])];
+  const notes: string[] = [...(location.notes ?? []), ...(location.moved ?? []), ...own.notes];
   if (counted !== undefined) {
     notes.push(`the configuration says ${read.layersField} ${read.layers}, the tensors ${counted}, which is written`);
   }
@@ -163,7 +210,7 @@ export async function openCheckpoint(
   const config = { ...facts.config, layers: stated.layers ?? placement.layers };
   const allFiles = adapter ? [...files, adapter.file] : files;
   const remoteBytes = allFiles.reduce((sum, file) => sum + (file.remote ? file.bytes : 0), 0);
-  if (remoteBytes > 0 && options.hub?.fetch === "headers") {
+  if (remoteBytes > 0 && hub?.fetch === "headers") {
     notes.push(`${formatBytes(remoteBytes)} of weights are on the hub and were not read; download them to read them`);
   }
   return {
@@ -228,7 +275,7 @@ const COMPARED_BYTES = 2 ** 23;
 const COMPARED_BYTES_ON_HUB = 2 ** 18;
 
 async function hasSameBytes(a: CheckpointTensor, b: CheckpointTensor): Promise<boolean> {
-  if (a.bytes !== b.bytes || a.dtype !== b.dtype || a.blocks !== b.blocks) return false;
+  if (a.bytes !== b.bytes || a.dtype !== b.dtype || storedType(a) !== storedType(b) || a.coded) return false;
   const isRemote = a.file.remote !== undefined || b.file.remote !== undefined;
   const end = isRemote ? Math.min(a.bytes, COMPARED_BYTES_ON_HUB) : a.bytes;
   for (let at = 0; at < end; at += COMPARED_BYTES) {

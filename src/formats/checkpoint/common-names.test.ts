@@ -249,20 +249,24 @@ it("experts in one tensor and one by one are the same model", async () => {
   expect(merged.map((one) => [...one])).toEqual(single.map((one) => [...values(one)]));
 });
 
-it("a quantised checkpoint beside a plain one is refused as what it is", async () => {
-  const eight = (tensors: TensorData[]) =>
+it("a checkpoint whose quantisation is not read is refused beside a plain one, by name", async () => {
+  const four = (tensors: TensorData[]) =>
     tensors.flatMap((tensor): TensorData[] => {
       if (!tensor.name.endsWith("up_proj.weight")) return [tensor];
-      const data = new Uint8Array(tensor.data.length / 4);
-      const scale = seededTensor(`${tensor.name}_scale_inv`, [1, 1], 3, "F32");
-      return [{ ...tensor, dtype: "F8_E4M3", data }, scale];
+      const packed: TensorData = {
+        ...tensor,
+        dtype: "U8",
+        shape: [tensor.data.length / 4, 1],
+        data: new Uint8Array(tensor.data.length / 4),
+      };
+      return [packed, seededTensor(`${tensor.name}.absmax`, [2], 3, "F32")];
     });
   const models = [
     await model(1, (tensors) => tensors),
-    await model(2, eight, { quantization_config: { quant_method: "fp8" } }),
+    await model(2, four, { quantization_config: { quant_method: "bitsandbytes" } }),
   ];
   await expect(planRecipe({ method: "soup", models })).rejects.toThrow(
-    /models\[1\] \(model\d+\) is quantised \(fp8\), models\[0\] \(model\d+\) is not; use the unquantised checkpoint of models\[1\]/,
+    /models\[1\] \(model\d+\) is quantised \(bitsandbytes\), models\[0\] \(model\d+\) is not; for models\[1\], use the original model, or load this one in Python and save what model\.dequantize\(\) makes of it/,
   );
 });
 

@@ -184,7 +184,13 @@ function split(checkpoint: Checkpoint): Checkpoint {
   for (const [name, tensor] of checkpoint.tensors) {
     const [, experts, projection] = FUSED.exec(name) ?? [];
     const [count = 0, rows = 0, width = 0] = tensor.shape;
-    if (experts === undefined || tensor.shape.length !== 3 || tensor.lowRank?.transposed || tensor.gathered)
+    if (
+      experts === undefined ||
+      tensor.shape.length !== 3 ||
+      tensor.lowRank?.transposed ||
+      tensor.gathered ||
+      tensor.coded
+    )
       tensors.set(name, tensor);
     else {
       const whole: readonly LayerPart[] = projection === "up_proj" ? ["up_proj"] : ["down_proj"];

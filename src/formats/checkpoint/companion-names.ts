@@ -1,7 +1,7 @@
 // Which files of a folder belong to a model beside its weights and configuration. Downloads, copies and uploads use this list.
 
 /** `unknown` is small text that nothing here knows. */
-export type CompanionKind = "tokenizer" | "prompting" | "processing" | "code" | "terms" | "unknown";
+export type CompanionKind = "tokenizer" | "prompting" | "processing" | "quantisation" | "code" | "terms" | "unknown";
 
 /** Tokenizer files of transformers (`vocab_files_names`), sentencepiece and Mistral. */
 const TOKENIZER_FILES: readonly string[] = [
@@ -20,6 +20,9 @@ const PROCESSING_FILES = [
   ...["image_processor_config.json", "feature_extractor_config.json", "audio_tokenizer_config.json", "mel_filters.npz"],
   ...["modules.json", "config_sentence_transformers.json", "sentence_bert_config.json", "router_config.json"],
 ];
+
+/** How weights are quantised, beside config.json: readers take them as such where the file is there. */
+const QUANTISATION = /^(hf_quant|quantize|quant)_config\.json$/;
 
 /** A folder in which transformers stores further templates. */
 export const TEMPLATES = "additional_chat_templates";
@@ -57,6 +60,7 @@ export function companionOf(path: string): CompanionKind | undefined {
   if (TOKENIZER_FILES.includes(path) || path.endsWith(".tiktoken")) return "tokenizer";
   if (PROMPTING_FILES.includes(path)) return "prompting";
   if (PROCESSING_FILES.includes(path) || /^sentence_\w+_config\.json$/.test(path)) return "processing";
+  if (QUANTISATION.test(path)) return "quantisation";
   if (path.endsWith(".py")) return "code";
   if (TERMS.test(path)) return "terms";
   return TEXT.test(path) && !RECORDS.test(path) && !path.startsWith(".") ? "unknown" : undefined;

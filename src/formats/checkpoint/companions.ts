@@ -15,7 +15,8 @@ import {
 
 /** What comes from the model that gives the tokenizer, and what from the one that gives the configuration. */
 export const OF_TOKENIZER: readonly CompanionKind[] = ["tokenizer", "prompting"];
-export const OF_CONFIG: readonly CompanionKind[] = ["processing", "code", "terms", "unknown"];
+const OF_CONFIG: readonly CompanionKind[] = ["processing", "code", "terms", "unknown"];
+export const ofConfig = ({ asStored }: Checkpoint) => (asStored ? OF_CONFIG : [...OF_CONFIG, "quantisation" as const]);
 
 /** The folder of a configuration. That of the tokenizer is another one after a transplant. */
 export const homeOf = ({ config }: Checkpoint) => dirname(config.file);
@@ -23,18 +24,18 @@ export const homeOf = ({ config }: Checkpoint) => dirname(config.file);
 /** Notes on the files that are copied from the models that give the configuration and the tokenizer, and on those that are not. */
 export async function companionNotes(lead: Checkpoint, tokenizer: Checkpoint): Promise<string[]> {
   const notes: string[] = [];
-  const ofConfig = await companionsIn(homeOf(lead), OF_CONFIG);
-  if (ofConfig.unknown.length > 0) {
-    notes.push(`${lead.name} has small files of unknown purpose, which are copied: ${formatSome(ofConfig.unknown)}`);
+  const found = await companionsIn(homeOf(lead), ofConfig(lead));
+  if (found.unknown.length > 0) {
+    notes.push(`${lead.name} has small files of unknown purpose, which are copied: ${formatSome(found.unknown)}`);
   }
-  if (ofConfig.leftOut.length > 0) {
+  if (found.leftOut.length > 0) {
     notes.push(
-      `${lead.name} has files that are not copied: ${formatSome(ofConfig.leftOut)}; copy what the model needs into the result`,
+      `${lead.name} has files that are not copied: ${formatSome(found.leftOut)}; copy what the model needs into the result`,
     );
   }
   const { paths } = await companionsIn(tokenizer.texts, OF_TOKENIZER);
   for (const path of paths) notes.push(...(await problemsOf(tokenizer.texts, path, tokenizer.name)));
-  for (const path of ofConfig.paths) notes.push(...(await problemsOf(homeOf(lead), path, lead.name)));
+  for (const path of found.paths) notes.push(...(await problemsOf(homeOf(lead), path, lead.name)));
   return notes;
 }
 

@@ -25,8 +25,8 @@ export interface CheckpointConfig {
   readonly tied: boolean | undefined;
   readonly vocabularySize: number | undefined;
   readonly hiddenSize: number | undefined;
-  /** Whether weights are quantised (GPTQ, AWQ, bitsandbytes ...), which cannot be merged. */
-  readonly quantized: boolean;
+  /** How weights are quantised, such as "bitsandbytes"; undefined where they are not, or are read as their values. */
+  readonly quantized: string | undefined;
 }
 
 const META_FILE = "params.json";
@@ -80,9 +80,21 @@ export function parseConfig(json: Json, file: string): CheckpointConfig {
     tied: typeof tied === "boolean" ? tied : undefined,
     vocabularySize: natural(text.vocab_size),
     hiddenSize: natural(text.hidden_size ?? text.n_embd ?? text.dim),
-    quantized: isObject(json.quantization_config),
+    quantized: quantisationIn(json),
   };
 }
+
+function quantisationIn({ quantization_config: settings }: Json): string | undefined {
+  if (!isObject(settings)) return undefined;
+  const method = settings.quant_method ?? settings.quant_algo;
+  return typeof method === "string" ? method : "quantization_config";
+}
+
+/** What to do with a model that is quantised in a way that is only copied. */
+export const unquantise = (method: string) =>
+  method === "bitsandbytes"
+    ? "use the original model, or load this one in Python and save what model.dequantize() makes of it"
+    : "use the original model";
 
 /** Fields of a multimodal configuration that hold that of the decoder. */
 const TEXT_TOWERS = ["text_config", "llm_config"];

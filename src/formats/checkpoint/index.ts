@@ -14,7 +14,7 @@ export {
 } from "./checkpoint.js";
 export { besideDecoder, withCommonNames } from "./common-names.js";
 export { type CompanionKind, companionOf, TEMPLATES } from "./companion-names.js";
-export { companionNotes, companionsIn, homeOf, leadsElsewhere, OF_CONFIG, OF_TOKENIZER } from "./companions.js";
+export { companionNotes, companionsIn, homeOf, leadsElsewhere, OF_TOKENIZER, ofConfig } from "./companions.js";
 export {
   type CheckpointConfig,
   edited,
@@ -24,6 +24,7 @@ export {
   parseConfig,
   readConfig,
   textOf,
+  unquantise,
 } from "./config.js";
 export {
   cachedFolder,
@@ -37,3 +38,4 @@ export {
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./inspection.js";
 export { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./locate.js";
+export type { CodedForm, CodedValues } from "./quantised.js";

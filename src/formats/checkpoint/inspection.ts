@@ -1,7 +1,7 @@
 import { compareParts, type Part } from "../../families/index.js";
 import type { StoredType } from "../../kernels/index.js";
 import { elementCount, formatShape, groupBy, type Shape } from "../../kit/index.js";
-import { type Checkpoint, type CheckpointTensor, parameterCount } from "./checkpoint.js";
+import { type Checkpoint, parameterCount, storedType } from "./checkpoint.js";
 
 /** Tensors of one part of a checkpoint, inside or outside the layers. */
 export interface PartInspection {
@@ -18,7 +18,7 @@ export interface PartInspection {
 /** One tensor of a checkpoint. */
 export interface TensorInspection {
   readonly name: string;
-  /** Element type as stored; of GGUF files such as `Q4_K`. */
+  /** Element type as stored; of GGUF files such as `Q4_K`, of codes with scales `FP8`, `FP4`, `INT4`, ... */
   readonly dtype: StoredType;
   readonly shape: Shape;
   /** Layer number from the input; null outside the layers. */
@@ -91,8 +91,6 @@ export function inspectTensors({ tensors }: Checkpoint): TensorInspection[] {
 function adapterOf({ name, path, deltas, replacements }: NonNullable<Checkpoint["adapter"]>) {
   return { name, path, adapted: deltas.size, replaced: replacements.size };
 }
-
-const storedType = ({ blocks, dtype }: Pick<CheckpointTensor, "blocks" | "dtype">): StoredType => blocks ?? dtype;
 
 function partsOf(checkpoint: Checkpoint): PartInspection[] {
   const groups = groupBy(checkpoint.tensors.values(), ({ layer, part }) => `${layer === null} ${part}`);

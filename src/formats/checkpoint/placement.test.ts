@@ -30,7 +30,7 @@ function configOf({ config }: Fixture, modelType?: string): CheckpointConfig {
     tied: undefined,
     vocabularySize: undefined,
     hiddenSize: undefined,
-    quantized: false,
+    quantized: undefined,
   };
 }
 

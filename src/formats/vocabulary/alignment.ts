@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { CheckpointError, MismatchError, sameShape } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
-import { type Checkpoint, type CheckpointTensor, NO_PART } from "../checkpoint/checkpoint.js";
+import { type Checkpoint, type CheckpointTensor, NO_PART, storedType } from "../checkpoint/checkpoint.js";
 import { type AddedToken, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
 /** Checkpoints aligned to one vocabulary. */
@@ -226,7 +226,8 @@ function alignOne(
           twin &&
           !twin.lowRank &&
           !twin.gathered &&
-          (twin.blocks ?? twin.dtype) === (tensor.blocks ?? tensor.dtype) &&
+          !twin.coded &&
+          storedType(twin) === storedType(tensor) &&
           sameShape(twin.shape.slice(1), tensor.shape.slice(1))
         ) {
           return { file: twin.file, offset: twin.offset };

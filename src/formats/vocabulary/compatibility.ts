@@ -1,7 +1,8 @@
 // Checks whether checkpoints can be combined tensor by tensor, and reports every reason if not.
-import { formatShape, isObject, MismatchError, sameShape } from "../../kit/index.js";
+import { formatShape, MismatchError, sameShape } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import type { Checkpoint, CheckpointTensor } from "../checkpoint/checkpoint.js";
+import { unquantise } from "../checkpoint/config.js";
 import { isConverted, namesInMemory } from "../checkpoint/renamings.js";
 import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
@@ -92,10 +93,10 @@ function rowsOf({ tensors }: Checkpoint): number | undefined {
 
 /** How a checkpoint is quantised, by its configuration or else by its tensors; undefined if it is not. */
 function quantisation({ config, tensors }: Checkpoint): string | undefined {
-  const { quantization_config: settings } = config.json;
-  const method = isObject(settings) ? (settings.quant_method ?? settings.quant_algo) : undefined;
-  if (config.quantized) return typeof method === "string" ? method : "quantization_config";
-  return [...tensors.values()].find(({ dtype, part }) => /^F[468]_/.test(dtype) && part !== "other")?.dtype;
+  return (
+    config.quantized ??
+    [...tensors.values()].find(({ dtype, part }) => /^F[468]_/.test(dtype) && part !== "other")?.dtype
+  );
 }
 
 function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean): string[] {
@@ -106,7 +107,7 @@ function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean)
   if (mine !== theirs) {
     const [packed, plain] = theirs ? [b, a] : [a, b];
     return [
-      `${called(packed)} is quantised (${theirs ?? mine}), ${called(plain)} is ${theirs ? (mine ?? "not") : "not"}; use the unquantised checkpoint of ${packed.label}`,
+      `${called(packed)} is quantised (${theirs ?? mine}), ${called(plain)} is ${theirs ? (mine ?? "not") : "not"}; for ${packed.label}, ${unquantise(theirs ?? mine ?? "")}`,
     ];
   }
   if (left.layers !== right.layers && !(a.isSliced && b.isSliced)) {

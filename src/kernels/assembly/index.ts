@@ -2,6 +2,7 @@
 // zero-padded to a multiple of 32 bytes.
 export * from "./adamw";
 export * from "./blend";
+export * from "./codes";
 export * from "./delta";
 export * from "./dequantize";
 export * from "./drop";

@@ -170,6 +170,6 @@ describe("other dtypes", () => {
 
   it("refuses to average quantised checkpoints", async () => {
     const folders = await bench.models(2, { config: { quantization_config: { quant_method: "gptq" } } });
-    await expect(planRecipe({ method: "soup", models: folders })).rejects.toThrow(/quantised \(quantization_config\)/);
+    await expect(planRecipe({ method: "soup", models: folders })).rejects.toThrow(/quantised \(gptq\)/);
   });
 });

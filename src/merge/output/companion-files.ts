@@ -13,8 +13,8 @@ import {
   type Json,
   leadsElsewhere,
   mapTowers,
-  OF_CONFIG,
   OF_TOKENIZER,
+  ofConfig,
   stackedConfig,
 } from "../../formats/checkpoint/index.js";
 import { type AddedToken, textFoldersOf } from "../../formats/vocabulary/index.js";
@@ -41,7 +41,7 @@ export async function writeCompanions(
   );
   if (plan.recipe.chat_template !== undefined) await writeTemplate(folder, plan.recipe.chat_template);
   await copyCompanions(tokenizer.texts, ["code"], folder);
-  await copyCompanions(homeOf(lead), OF_CONFIG, folder);
+  await copyCompanions(homeOf(lead), ofConfig(lead), folder);
   if (hasTokenizer) return [];
   return [
     `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source as tokenizer_from`,

@@ -13,7 +13,7 @@ import { keptShares, placeholders } from "../../tensor/measurements/index.js";
 import type { Program, StreamOptions } from "../../tensor/streaming/index.js";
 import { PROVENANCE_FILE, type Step } from "../model-plan.js";
 import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
-import { type OpenedPlan, pinsOf } from "../plan/planner.js";
+import { type OpenedPlan, pinsOf, toWrite } from "../plan/planner.js";
 import type { Plan } from "../plan/recipe.js";
 import { factorBytes, tensorBytes, writeFactors } from "./adapter-factors.js";
 import { alignWithSources } from "./clone.js";
@@ -108,7 +108,8 @@ class Execution {
   readonly #digest: string;
   readonly #fetchedBefore: number;
 
-  constructor(opened: OpenedPlan, options: ExecuteOptions) {
+  constructor(planned: OpenedPlan, options: ExecuteOptions) {
+    const opened = toWrite(planned);
     this.#opened = opened;
     this.#plan = opened.plan;
     this.#options = options;

@@ -102,6 +102,7 @@ const provenanceSchema = z.lazy(() =>
         revision: z.string().optional(),
         adapterRevision: z.string().optional(),
         name: z.string(),
+        asStored: z.literal(true).optional(),
         digest: z.string(),
         files: z.array(z.object({ name: z.string(), bytes: z.number(), headerDigest: z.string() })),
       }),

@@ -11,6 +11,7 @@ import {
   pinKey,
   requireStackable,
   type SourceOptions,
+  unquantise,
   withCommonNames,
 } from "../../formats/checkpoint/index.js";
 import { alignVocabularies, isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
@@ -29,13 +30,19 @@ import { loadOwnMethods, reloadOwnMethods } from "./own-methods.js";
 import { isDonor, isStatistics, mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
 import { compareWeights, type Relatedness } from "./relatedness.js";
+import { copiesCodes, keepsTogether } from "./stored-plan.js";
 import { transplantAll } from "./transplant.js";
 
 /** A plan with its opened checkpoints. */
 export interface OpenedPlan {
   readonly plan: Plan;
   readonly sources: ReadonlyMap<string, Checkpoint>;
+  /** What is written where all sources are quantised alike and all tensors are copies: their codes and scales. */
+  readonly asStored?: OpenedPlan;
 }
+
+/** The plan that is written; others compute with values. */
+export const toWrite = (opened: OpenedPlan): OpenedPlan => opened.asStored ?? opened;
 
 export interface PlanOptions extends SourceOptions {
   /** Checkpoints that are open already, by source. */
@@ -56,16 +63,38 @@ export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {})
   const { recipe: own, code } = await loadOwnMethods(source, options.allowCode ?? false);
   // Factors A and B have different magnitudes, so one threshold for all has no meaning.
   const complete = "trim" in own && isOnFactors(own) ? { ...own, trim: "tensor" as const } : own;
-  const { plan, sources } = await new Planner(complete, options).plan(notes);
-  return { plan: code.length > 0 ? { ...plan, code } : plan, sources };
+  const planned = await new Planner(complete, options).plan(notes);
+  const asStored = copiesCodes(planned) ? await planAsStored(complete, options, planned, notes) : undefined;
+  const { plan, sources } = planned;
+  return { plan: code.length > 0 ? { ...plan, code } : plan, sources, ...(asStored ? { asStored } : {}) };
+}
+
+/** The plan over codes and scales; undefined where the sources have different ones, or it would separate them. */
+async function planAsStored(
+  recipe: Recipe,
+  options: PlanOptions,
+  values: OpenedPlan,
+  notes: readonly string[],
+): Promise<OpenedPlan | undefined> {
+  const opened = new Map([...values.sources.values()].map((one) => [one.source, one.asStored ?? one]));
+  try {
+    const stored = await new Planner(recipe, { ...options, opened }, true).plan(notes);
+    return keepsTogether(stored, values) ? stored : undefined;
+  } catch (error) {
+    if (error instanceof MismatchError) return undefined;
+    throw error;
+  }
 }
 
 class Planner {
   readonly #recipe: Recipe;
   readonly #builder: OperandBuilder;
+  readonly #asStored: boolean;
 
-  constructor(recipe: Recipe, { folder = ".", hub, opened }: PlanOptions) {
+  /** @param asStored whether the opened checkpoints have codes and scales as tensors */
+  constructor(recipe: Recipe, { folder = ".", hub, opened }: PlanOptions, asStored = false) {
     this.#recipe = recipe;
+    this.#asStored = asStored;
     this.#builder = new OperandBuilder(folder, hub, opened, recipe.tensors);
   }
 
@@ -131,7 +160,7 @@ class Planner {
       layers: merged.layers,
       ...(merged.layerOrder ? { layerOrder: merged.layerOrder } : {}),
       architecture: merged.lead.checkpoint.architecture,
-      sources: [...builder.sources].map(([id, checkpoint]) => describe(id, checkpoint)),
+      sources: [...builder.sources].map(([id, checkpoint]) => describe(id, checkpoint, this.#asStored)),
       measurements: [...builder.measurements.values()],
       steps,
       ...(alignment ? { vocabulary: { rows: alignment.rows, digest: alignment.digest, added: alignment.added } } : {}),
@@ -191,7 +220,7 @@ class Planner {
 
   #uncomputable(steps: readonly Step[]): string[] {
     const packed = new Map<string, string[]>();
-    const quantized: string[] = [];
+    const quantized = new Map<string, string[]>();
     const wide = new Set<string>();
     for (const { tensor, dtype, value } of steps) {
       const leaves = leavesOf(value);
@@ -202,7 +231,9 @@ class Planner {
         if (!computed || !stored) continue;
         if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
         if (stored.dtype === "F64") wide.add(tensor);
-        if (this.#builder.sources.get(leaf.source)?.config.quantized && leaves.length > 1) quantized.push(tensor);
+        const method = this.#builder.sources.get(leaf.source)?.config.quantized;
+        if (method && !this.#asStored && leaves.length > 1)
+          quantized.set(method, [...(quantized.get(method) ?? []), tensor]);
       }
     }
     if (wide.size > 0) {
@@ -211,17 +242,16 @@ class Planner {
         `${plural(wide.size, "tensor")} ${verb} stored in float64 and computed in float32 (${formatSome([...wide])})`,
       );
     }
-    const problems = [...packed].map(
+    const refused = [...quantized].map(
+      ([method, tensors]) =>
+        `the checkpoints are quantised (${method}), so computing ${formatSome([...new Set(tensors)])} would be wrong; ${unquantise(method)}`,
+    );
+    if (refused.length > 0) return refused;
+    return [...packed].map(
       ([dtype, tensors]) =>
         `${plural(new Set(tensors).size, "tensor")} of dtype ${dtype} would need arithmetic, which is not supported (${formatSome([...new Set(tensors)])}); ` +
         "use checkpoints in bfloat16, float16 or float32",
     );
-    if (quantized.length > 0 && problems.length === 0) {
-      problems.push(
-        `the checkpoints are quantised (quantization_config), so averaging ${formatSome([...new Set(quantized)])} would be wrong; use the unquantised checkpoints`,
-      );
-    }
-    return problems;
   }
 
   #tokenizerFrom(lead: string): string {
@@ -269,7 +299,7 @@ function withDefaults<R extends { readonly method: string }>(recipe: R, layers: 
   return mapSources(complete, (source) => (typeof source === "string" ? source : withDefaults(source, layers)));
 }
 
-function describe(id: string, checkpoint: Checkpoint): PlanSource {
+function describe(id: string, checkpoint: Checkpoint, asStored: boolean): PlanSource {
   return {
     id,
     folder: checkpoint.folder,
@@ -277,6 +307,7 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
     ...(checkpoint.revision === undefined ? {} : { revision: checkpoint.revision }),
     ...(checkpoint.adapterRevision === undefined ? {} : { adapterRevision: checkpoint.adapterRevision }),
     name: checkpoint.name,
+    ...(asStored ? { asStored } : {}),
     digest: checkpoint.digest,
     files: checkpoint.files.map(({ path, bytes, headerDigest }) => ({ name: basename(path), bytes, headerDigest })),
   };
@@ -316,7 +347,7 @@ export async function openPlan(
         },
       );
     }
-    sources.set(id, checkpoint);
+    sources.set(id, (source.asStored && checkpoint.asStored) || checkpoint);
   }
   await transplantAll(plan.recipe, sources);
   const factors = isOnFactors(plan.recipe) ? factorSources(plan.recipe, sources) : sources;

@@ -192,7 +192,7 @@ function product(x: Float32Array, y: Float32Array): number {
 
 const SAMPLED: readonly DType[] = ["F32", "F16", "BF16"];
 
-function isMatrix({ layer, shape, dtype, gathered }: CheckpointTensor): boolean {
+function isMatrix({ layer, shape, dtype, gathered, coded }: CheckpointTensor): boolean {
   // Rows that a GGUF file has in another order do not lie where those of a folder do.
-  return layer !== null && shape.length >= 2 && SAMPLED.includes(dtype) && !gathered;
+  return layer !== null && shape.length >= 2 && SAMPLED.includes(dtype) && !gathered && !coded;
 }

@@ -74,7 +74,7 @@ export async function transplant(
 }
 
 function requirePlain(tensor: CheckpointTensor | undefined, rows: number, { name, adapter, config }: Checkpoint): void {
-  const isPlain = tensor && !tensor.blocks && tensor.dtype !== "F64" && isFloatDType(tensor.dtype);
+  const isPlain = tensor && !tensor.blocks && !tensor.coded && tensor.dtype !== "F64" && isFloatDType(tensor.dtype);
   const checks: [boolean, string][] = [
     [!tensor, "has no embedding"],
     [adapter !== undefined, "has an adapter, which may have its own tokenizer. Merge it first"],

@@ -1,11 +1,12 @@
 // Binds the tensors of an expression to files and offsets for a streaming program.
 
-import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
+import type { Checkpoint, CheckpointTensor, CodedValues } from "../../formats/checkpoint/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
 import type { KernelDType } from "../../kernels/index.js";
 import { elementCount, type Shape } from "../../kit/index.js";
 import type {
   BoundTerms,
+  CodedTerm,
   Combination,
   Evaluation,
   InputFile,
@@ -60,7 +61,7 @@ export class Resolver {
     const [only] = terms;
     if (!only || terms.length > 1 || only.weight !== 1 || !isLeaf(only)) return undefined;
     const tensor = this.tensor(only);
-    return tensor.lowRank || tensor.gathered || tensor.blocks || tensor.plus ? undefined : tensor;
+    return tensor.lowRank || tensor.gathered || tensor.blocks || tensor.coded || tensor.plus ? undefined : tensor;
   }
 
   shape(value: Value): Shape {
@@ -99,8 +100,12 @@ export class Resolver {
   }
 
   /** Where a stored tensor's bytes are. */
-  place(tensor: Pick<CheckpointTensor, "file" | "offset" | "dtype" | "blocks">): Stored {
-    return { file: this.file(tensor.file), offset: tensor.offset, dtype: tensor.blocks ?? tensor.dtype };
+  place(tensor: Pick<CheckpointTensor, "file" | "offset" | "dtype" | "blocks" | "coded">): Stored {
+    return {
+      file: this.file(tensor.file),
+      offset: tensor.offset,
+      dtype: tensor.coded?.code ?? tensor.blocks ?? tensor.dtype,
+    };
   }
 
   file({ path, bytes, remote }: SafetensorsFile): number {
@@ -119,9 +124,17 @@ export class Resolver {
       ...this.place(tensor),
       weight,
       ...(tensor.plus ? { plus: tensor.plus } : {}),
+      ...(tensor.coded ? { coded: this.#coded(tensor.coded) } : {}),
       ...(gathered && parts ? { gathered: { ...gathered, parts, ...this.#pursuit(gathered) } } : {}),
     };
     return tensor.lowRank ? { ...stored, lowRank: this.#lowRank(tensor.lowRank) } : stored;
+  }
+
+  #coded({ code, scales, second, zeros, groups, ...form }: CodedValues): CodedTerm {
+    const others = Object.entries({ second, zeros, groups }).flatMap(([name, one]) =>
+      one ? [[name, this.place(one)]] : [],
+    );
+    return { ...form, scales: this.place(scales), ...Object.fromEntries(others) };
   }
 
   #pursuit({ pursuit }: NonNullable<CheckpointTensor["gathered"]>) {

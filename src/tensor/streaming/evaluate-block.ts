@@ -4,6 +4,7 @@
 import type { Encoding } from "../../kernels/index.js";
 import { bytesPerValue, Kernels } from "../../kernels/index.js";
 import { bytesPerElement, type FloatDType, isDType } from "../../kit/index.js";
+import { type Coded, codedSizes, largerSizes, NO_CODES } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
 import { lowRankBytes } from "./low-rank.js";
 import { BLOCK_ELEMENTS, blockElements, pursuitOf, rowsMatter } from "./pieces.js";
@@ -66,6 +67,7 @@ function largestBlock(program: Program): Sizes {
     windows: 0,
     left: 0,
     right: 0,
+    coded: NO_CODES,
     shared: 0,
     pool: 0,
     inputs: 0,
@@ -93,8 +95,12 @@ function largestBlock(program: Program): Sizes {
           largest.whole = Math.max(largest.whole, wholeBytes(operation, evaluation.columns));
         }
       }
-      for (const { dtype, lowRank } of storedTerms(evaluation)) {
-        largest.window = Math.max(largest.window, Math.ceil(length * bytesPerValue(dtype)));
+      for (const term of storedTerms(evaluation)) {
+        const { dtype, lowRank, coded } = term;
+        if (coded) {
+          const sizes = codedSizes(term as Coded, Math.ceil(length / evaluation.columns));
+          largest.coded = largerSizes(largest.coded, sizes);
+        } else largest.window = Math.max(largest.window, Math.ceil(length * bytesPerValue(dtype)));
         if (!lowRank) continue;
         const rows = Math.ceil(block / evaluation.columns);
         const { rank, experts = { count: 1 } } = lowRank;

@@ -58,7 +58,7 @@ export function blockElements(job: Job): number {
 export function rowsMatter(evaluations: readonly Evaluation[]): boolean {
   return evaluations.some(
     (evaluation) =>
-      storedTerms(evaluation).some((term) => term.lowRank || term.gathered) ||
+      storedTerms(evaluation).some((term) => term.lowRank || term.gathered || term.coded) ||
       operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
   );
 }
@@ -74,6 +74,12 @@ export function lengthOf(job: Job): number {
   return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);
 }
 
+/** Elements of a matrix whose codes lie column by column: its pieces are whole matrices, as parts of them are far apart. */
+const matrixInLines = (job: Job): number | undefined =>
+  evaluationsOf(job)
+    .flatMap(storedTerms)
+    .flatMap(({ coded }) => (coded && coded.lines > 1 ? [coded.rows * coded.columns] : []))[0];
+
 /** Cuts all jobs into pieces, in order. A job without elements has none. */
 export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
   const pieces: Piece[] = [];
@@ -85,7 +91,9 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
     const isWhole = evaluationsOf(job).some((evaluation) =>
       operationsOf(evaluation).some((one) => one.op === "whole-matrix"),
     );
-    const step = job.kind === "low-rank" || isWhole ? length : pursuitOf(job) ? block : whole;
+    const matrix = matrixInLines(job);
+    const cut = matrix === undefined ? whole : Math.ceil(whole / matrix) * matrix;
+    const step = job.kind === "low-rank" || isWhole ? length : pursuitOf(job) ? block : cut;
     const { begin: from, end } = (job.kind === "ties" && job.within) || { begin: 0, end: length };
     for (let begin = from; begin < end; begin += step) {
       pieces.push({ job: index, begin, end: Math.min(begin + step, end) });

@@ -1,6 +1,6 @@
 // A streaming pass as plain data: where bytes are, how they are combined, and where results go.
 
-import type { LowRankForm } from "../../formats/checkpoint/index.js";
+import type { CodedForm, LowRankForm } from "../../formats/checkpoint/index.js";
 import type { RemoteFile } from "../../formats/safetensors/index.js";
 import { bytesPerValue, type Encoding, type StoredType } from "../../kernels/index.js";
 import { type DType, type FloatDType, isDType, isFloatDType } from "../../kit/index.js";
@@ -32,11 +32,23 @@ export interface LowRankTerm extends LowRankForm {
   readonly output: number;
 }
 
+/** Scales of codes, and what else turns them into values. */
+export interface CodedTerm extends CodedForm {
+  readonly scales: Stored;
+  readonly second?: Stored;
+  readonly zeros?: Stored;
+  readonly groups?: Stored;
+  /** Row that the values begin with; default 0. */
+  readonly first?: number;
+}
+
 /** A stored tensor's values, times a weight. */
 export interface StoredTerm extends Stored {
   readonly weight: number;
   /** Added to each stored value; default 0. */
   readonly plus?: number;
+  /** What codes need to become values. */
+  readonly coded?: CodedTerm;
   readonly lowRank?: LowRankTerm;
   /** Rows taken one by one from stored tensors of this dtype. */
   readonly gathered?: GatheredTerm;
@@ -92,9 +104,14 @@ export function partOf(evaluation: Evaluation, index: number, count: number): Ev
     divisor,
     terms: terms.map((term) => {
       if (isStored(term)) {
-        const { lowRank } = term;
+        const { lowRank, coded } = term;
+        const adapted = lowRank ? { lowRank: matrixOf(lowRank, index) } : {};
+        if (coded) {
+          const first = (coded.first ?? 0) + (index * elements) / coded.columns;
+          return { ...term, coded: { ...coded, first }, ...adapted };
+        }
         const offset = term.offset + index * elements * bytesPerValue(term.dtype);
-        return { ...term, offset, ...(lowRank ? { lowRank: matrixOf(lowRank, index) } : {}) };
+        return { ...term, offset, ...adapted };
       }
       const { operation, weight } = term;
       return { weight, operation: mapValues(operation, cut) };
@@ -365,8 +382,8 @@ export function requireFloat(dtype: StoredType): FloatDType {
 }
 
 /** Names the range of a stored term, whatever is done with its values. */
-export function rangeOf({ file, offset, dtype, gathered }: StoredTerm): string {
-  return `${file} ${offset} ${dtype} ${gathered ? identify(gathered.row) : ""}`;
+export function rangeOf({ file, offset, dtype, gathered, coded }: StoredTerm): string {
+  return `${file} ${offset} ${dtype} ${gathered ? identify(gathered.row) : ""} ${coded?.first ?? ""}`;
 }
 
 const IDENTITIES = new WeakMap<object, number>();

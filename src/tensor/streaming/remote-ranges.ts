@@ -3,12 +3,14 @@
 import { bytesPerValue } from "../../kernels/index.js";
 import { cutIntoPieces, type Piece } from "./pieces.js";
 import {
+  type CodedTerm,
   type Evaluation,
   evaluationsOf,
   type Job,
   type LowRankTerm,
   type Program,
   type Stored,
+  type StoredTerm,
   storedTerms,
 } from "./program.js";
 
@@ -82,6 +84,7 @@ function termRanges(
   return storedTerms(evaluation).flatMap((term) => {
     const { gathered, lowRank } = term;
     const factors = lowRank ? factorRanges(lowRank, evaluation) : [];
+    if (term.coded) return [...codedRanges(term, term.coded, [begin, end]), ...factors];
     if (!gathered) return [elements(term), ...factors];
     const bytesPerRow = evaluation.columns * bytesPerValue(term.dtype);
     const rows: ByteRange[] = [];
@@ -93,6 +96,35 @@ function termRanges(
     }
     return [...rows, ...factors];
   });
+}
+
+/** Codes and scales of the rows with elements [begin, end); of whole matrices where columns lie together. */
+function codedRanges(
+  term: StoredTerm,
+  { rows, columns, lines, block, byColumn, first = 0, scales, second, zeros, groups }: CodedTerm,
+  [begin, end]: readonly [number, number],
+): ByteRange[] {
+  const from = first + Math.floor(begin / columns);
+  const to = first + Math.ceil(end / columns);
+  const [top, bottom] = [Math.floor(from / rows), Math.ceil(to / rows)];
+  const [height, width] = [Math.ceil(rows / block[0]), Math.ceil(columns / block[1])];
+  const part = ({ file, offset, dtype }: Stored, [a, b]: readonly [number, number], each: number) => {
+    const size = each * bytesPerValue(dtype);
+    return { file, start: offset + a * size, end: offset + b * size };
+  };
+  const matrices = [top, bottom] as const;
+  const others = [...(second ? [whole(second, 1, 1)] : []), ...(groups ? [whole(groups, columns, 1)] : [])];
+  if (zeros) others.push(whole({ ...zeros, dtype: term.dtype }, width, Math.ceil(height / 8) * 8));
+  const ofScales = byColumn || bottom - top > 1 || height === 1 ? part(scales, matrices, height * width) : undefined;
+  const within = [from, to].map((row, i) => {
+    const line = (row - top * rows) / block[0];
+    return top * height + (i === 0 ? Math.floor(line) : Math.ceil(line));
+  }) as [number, number];
+  return [
+    lines === 1 ? part(term, [from, to], columns) : part(term, matrices, rows * columns),
+    ofScales ?? part(scales, within, width),
+    ...others,
+  ];
 }
 
 function factorRanges(lowRank: LowRankTerm, { elements, columns }: Evaluation): ByteRange[] {

@@ -1,8 +1,9 @@
 // Reads the stored terms of a block: each range once, whatever the number of its uses; adapters are added to whole rows.
 
-import type { KernelDType, Kernels } from "../../kernels/index.js";
+import type { KernelDType, Kernels, StoredBlocks } from "../../kernels/index.js";
 import { bytesPerValue } from "../../kernels/index.js";
 import { bytesPerElement, isDType } from "../../kit/index.js";
+import { type Coded, CodedRows, type CodedSizes, codedBytes } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
 import { type LowRankTerm, rangeOf, requireFloat, type Stored, type StoredTerm } from "./program.js";
 import { PURSUED, pursue, readFloats } from "./pursuit.js";
@@ -17,11 +18,15 @@ export interface StoredSizes {
   readonly windows: number;
   readonly left: number;
   readonly right: number;
+  /** Of each range of codes. */
+  readonly coded: CodedSizes;
 }
 
 /** Bytes of all buffers. */
-export function storedBytes({ step, window, windows, left, right }: StoredSizes): number {
-  return windows * window + (step + Math.max(step, left) + left + right + Math.max(left, right)) * 4;
+export function storedBytes({ step, window, windows, left, right, coded }: StoredSizes): number {
+  return (
+    windows * (window + codedBytes(coded)) + (step + Math.max(step, left) + left + right + Math.max(left, right)) * 4
+  );
 }
 
 export class StoredValues {
@@ -34,6 +39,7 @@ export class StoredValues {
   /** Index of the window of each range, and the terms whose ranges have been read for the block. */
   readonly #windowOf = new Map<string, number>();
   readonly #indexOf = new Map<StoredTerm, number>();
+  readonly #coded: readonly CodedRows[];
   readonly #read: boolean[] = [];
   #block: Block = { begin: 0, index: 0, length: 0, columns: 1 };
   /** The low-rank factor that `right` holds now; factors are read once per matrix and thread. */
@@ -41,7 +47,7 @@ export class StoredValues {
   readonly #columnLength: number;
 
   constructor(kernels: Kernels, files: Inputs, sizes: StoredSizes, onStep: () => void) {
-    const { step, window, windows, left, right } = sizes;
+    const { step, window, windows, left, right, coded } = sizes;
     this.#onStep = onStep;
     this.#kernels = kernels;
     this.#files = files;
@@ -54,12 +60,15 @@ export class StoredValues {
       factor: kernels.allocate(Math.max(left, right) * 4),
       windows: Array.from({ length: windows }, () => kernels.allocate(window)),
     };
+    const count = coded.codes === 0 ? 0 : windows;
+    this.#coded = Array.from({ length: count }, () => new CodedRows(kernels, files, coded));
   }
 
   /** Forgets the windows of other evaluations. */
   clear(): void {
     this.#windowOf.clear();
     this.#indexOf.clear();
+    for (const rows of this.#coded) rows.clear();
   }
 
   /** Starts a block, whose steps `locate` asks for. */
@@ -70,7 +79,7 @@ export class StoredValues {
 
   /** Element type of the values at `locate`. */
   dtypeOf({ dtype, plus }: StoredTerm): KernelDType {
-    if (!isDType(dtype)) return "F32";
+    if (!isDType(dtype)) return "F32"; // of blocks and codes
     const stored = requireFloat(dtype);
     if (plus && stored !== "F32") throw new TypeError(`${dtype} values cannot be shifted`);
     return stored === "F64" ? "F32" : stored;
@@ -79,11 +88,18 @@ export class StoredValues {
   /** Address of a term's elements in a part of the open block. Values that are converted are valid until the next call. */
   locate(term: StoredTerm, part: Block): number {
     const { dtype, plus = 0 } = term;
-    const width = bytesPerValue(dtype);
-    const at = this.#window(term, width) + (part.begin - this.#block.begin) * width;
     const { converted } = this.#at;
     const n = part.length;
-    if (!isDType(dtype)) this.#kernels.dequantize(dtype, at, converted, n);
+    if (isCoded(term)) {
+      const { columns } = part;
+      const [first, soon] = [part.begin / columns, (this.#block.begin + this.#block.length) / columns];
+      this.#coded[this.#indexFor(term)]?.decode(term, first, n / columns, soon, converted);
+      this.#kernels.clearPadding(converted, n * 4);
+      return converted;
+    }
+    const width = bytesPerValue(dtype);
+    const at = this.#window(term, width) + (part.begin - this.#block.begin) * width;
+    if (!isDType(dtype)) this.#kernels.dequantize(dtype as StoredBlocks, at, converted, n);
     else if (dtype === "F64") {
       // All arithmetic is float32; tensors stored as float64 are too rare for their own kernels.
       const doubles = new Float64Array(this.#kernels.bytes(at, n * 8).slice().buffer);
@@ -96,15 +112,20 @@ export class StoredValues {
     return converted;
   }
 
+  /** Number of a term's range. */
+  #indexFor(term: StoredTerm): number {
+    const known = this.#indexOf.get(term);
+    if (known !== undefined) return known;
+    const range = rangeOf(term);
+    const index = this.#windowOf.get(range) ?? this.#windowOf.size;
+    this.#windowOf.set(range, index);
+    this.#indexOf.set(term, index);
+    return index;
+  }
+
   /** Address of a term's stored elements of the whole block, which are read once. */
   #window(term: StoredTerm, width: number): number {
-    let index = this.#indexOf.get(term);
-    if (index === undefined) {
-      const range = rangeOf(term);
-      index = this.#windowOf.get(range) ?? this.#windowOf.size;
-      this.#windowOf.set(range, index);
-      this.#indexOf.set(term, index);
-    }
+    const index = this.#indexFor(term);
     const at = this.#at.windows[index] as number;
     if (!this.#read[index]) {
       const { begin, length, columns } = this.#block;
@@ -243,4 +264,8 @@ export class StoredValues {
       }
     }
   }
+}
+
+function isCoded(term: StoredTerm): term is Coded {
+  return term.coded !== undefined;
 }

@@ -1,0 +1,212 @@
+// Quantised checkpoints as sources, against the values of the reference decoders (test/fixtures/quantised).
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { openSafetensors, readTensor, type TensorData, writeSharded } from "../src/formats/safetensors/index.js";
+import { planRecipe, type RecipeInput } from "../src/merge/index.js";
+import { executePlan } from "../src/merge/output/index.js";
+import { decodeValues, encodeValues, type ReadTensor } from "./support/checkpoints.js";
+import { FakeHub } from "./support/fake-hub.js";
+import { Bench } from "./support/merging.js";
+import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
+
+const FIXTURES = join(import.meta.dirname, "fixtures/quantised");
+const cases = readdirSync(FIXTURES, { withFileTypes: true }).flatMap((one) => (one.isDirectory() ? [one.name] : []));
+const bench = new Bench();
+const configOf = (folder: string) => JSON.parse(readFileSync(join(folder, "config.json"), "utf8"));
+
+/** The values by name, in float32. */
+async function wantedOf(name: string): Promise<Map<string, { shape: readonly number[]; values: Float32Array }>> {
+  const file = await openSafetensors(join(FIXTURES, name, "values.safetensors"));
+  const read = file.tensors.map(async (tensor) => {
+    const values = new Float32Array((await readTensor(file, tensor)).slice().buffer);
+    return [tensor.name, { shape: tensor.shape, values }] as const;
+  });
+  return new Map(await Promise.all(read));
+}
+
+/** A copy of a case without its values, which would be a second weight file, and with other codes if wanted. */
+async function model(name: string, flip = 0): Promise<string> {
+  const folder = bench.next(name);
+  cpSync(join(FIXTURES, name), folder, { recursive: true, filter: (path) => !path.endsWith("values.safetensors") });
+  if (flip === 0) return folder;
+  const tensors = [...(await readFolder(folder))].map(([tensor, { dtype, shape, data }]): TensorData => {
+    const isCoded = /weight(_packed)?$|qweight$|_blocks$/.test(tensor) && !/^(BF16|F16)$/.test(dtype);
+    return {
+      name: tensor,
+      dtype: dtype as TensorData["dtype"],
+      shape,
+      data: isCoded ? data.map((byte) => byte ^ flip) : data,
+    };
+  });
+  await writeSharded(folder, tensors);
+  return folder;
+}
+
+const WEIGHT = "model.layers.1.mlp.down_proj.weight";
+const valuesIn = async (folder: string, name: string) => {
+  const { out } = await bench.merge({ method: "soup", models: [folder], dtype: "float32" });
+  return toNumbers((await readFolder(out)).get(name) as ReadTensor);
+};
+
+describe.each(cases)("%s", (name) => {
+  it("has the values of its reference, to the bit", async () => {
+    const { tensors, out } = await bench.merge({ method: "soup", models: [await model(name)], dtype: "float32" });
+    const wanted = await wantedOf(name);
+    const names = [...tensors.keys()].sort();
+    expect(names).toEqual(
+      [
+        "model.embed_tokens.weight",
+        "model.layers.0.mlp.down_proj.weight",
+        "model.norm.weight",
+        ...wanted.keys(),
+      ].sort(),
+    );
+    for (const [tensor, { shape, values }] of wanted) {
+      expect(tensors.get(tensor)?.shape).toEqual(shape);
+      // Zeros have either sign: ModelOpt's table has no negative one.
+      expect(toNumbers(tensors.get(tensor) as ReadTensor).map((x) => x + 0)).toEqual([...values].map((x) => x + 0));
+    }
+    expect(configOf(out).quantization_config).toBeUndefined();
+  });
+
+  it("is copied with its codes and scales where nothing is computed", async () => {
+    const models = [await model(name), await model(name, 4)] as const;
+    const result = await bench.merge({ method: "swap", task: models[0], language: models[1], top: 1, bottom: 0 });
+    // The second layer is that of `language`.
+    const source = await readFolder(models[1]);
+    expect([...result.tensors.keys()].sort()).toEqual([...source.keys()].sort());
+    for (const [tensor, { dtype, data }] of source) {
+      expect([dtype, Buffer.from(data).equals(result.tensors.get(tensor)?.data ?? new Uint8Array())]).toEqual([
+        dtype,
+        true,
+      ]);
+    }
+    expect(configOf(result.out)).toEqual(configOf(models[0]));
+  });
+});
+
+it.each(["fp8-block", "ct-int4-zeros", "awq", "gptq-order"])(
+  "%s is averaged as values, and written as such",
+  async (name) => {
+    const models = [await model(name), await model(name, 16 + 2)];
+    const { tensors, out } = await bench.merge({ method: "soup", models });
+    const [a = [], b = []] = await Promise.all(models.map((one) => valuesIn(one, WEIGHT)));
+    const { dtype } = tensors.get(WEIGHT) as ReadTensor;
+    expect(dtype).toBe(configOf(out).torch_dtype === "float16" ? "F16" : "BF16");
+    expect(a).not.toEqual(b);
+    const wanted = a.map((x, i) => roundTo(dtype as "F16" | "BF16", Math.fround((x + (b[i] as number)) / 2)) + 0);
+    expect(toNumbers(tensors.get(WEIGHT) as ReadTensor).map((x) => x + 0)).toEqual(wanted);
+    expect(configOf(out).quantization_config).toBeUndefined();
+  },
+);
+
+it("a quantised model beside a plain one is read as its values", async () => {
+  const language = await model("fp8-tensor");
+  const { out: task } = await bench.merge({
+    method: "soup",
+    models: [await model("fp8-tensor", 4)],
+    dtype: "bfloat16",
+  });
+  const { tensors, out } = await bench.merge({ method: "swap", task, language, bottom: 0, top: 1 });
+  const wanted = (await valuesIn(language, WEIGHT)).map((x) => roundTo("BF16", x));
+  expect(tensors.get(WEIGHT)?.dtype).toBe("BF16");
+  expect(toNumbers(tensors.get(WEIGHT) as ReadTensor)).toEqual(wanted);
+  expect(configOf(out).quantization_config).toBeUndefined();
+});
+
+it("scales stay with their codes, whatever parts a recipe takes", async () => {
+  const models = [await model("ct-fp8-channel"), await model("ct-fp8-channel", 4)];
+  for (const part of ["down_proj", "mlp"]) {
+    const weightOf = (value: number) => [{ parts: part, value }, { value: 1 - value }];
+    const recipe = {
+      method: "soup",
+      models: models.map((one, i) => ({ model: one, weight: weightOf(i) })),
+    } as RecipeInput;
+    const { out } = await bench.merge(recipe);
+    const found = await valuesIn(out, WEIGHT);
+    const wanted = await Promise.all(models.map((one) => valuesIn(one, WEIGHT)));
+    const isStored = configOf(out).quantization_config !== undefined;
+    const rounded = wanted.map((values) => (isStored ? values : values.map((x) => roundTo("BF16", x))));
+    expect(rounded).toContainEqual(found);
+  }
+});
+
+it("AWQ weights of more rows than are read at once", async () => {
+  const [rows, columns, size] = [72, 65_536, 32_768];
+  const codes = (seed: number, count: number) =>
+    Uint8Array.from({ length: count / 2 }, (_, i) => (i * seed) ^ (i >> 7));
+  const [weights, zeros] = [codes(37, rows * columns), codes(11, rows * 2)];
+  const scales = encodeValues(
+    Array.from({ length: rows * 2 }, (_, i) => (i + 1) / 512),
+    "F16",
+  );
+  const folder = bench.next("awq");
+  mkdirSync(folder);
+  const stem = "model.layers.1.mlp.down_proj";
+  await writeSharded(folder, [
+    { name: "model.layers.0.mlp.down_proj.weight", dtype: "F16", shape: [1, 1], data: new Uint8Array(2) },
+    { name: `${stem}.qweight`, dtype: "I32", shape: [columns, rows / 8], data: weights },
+    { name: `${stem}.qzeros`, dtype: "I32", shape: [2, rows / 8], data: zeros },
+    { name: `${stem}.scales`, dtype: "F16", shape: [2, rows], data: scales },
+  ]);
+  const settings = { quant_method: "awq", bits: 4, group_size: size, version: "gemm" };
+  const config = { model_type: "llama", num_hidden_layers: 2, torch_dtype: "float16", quantization_config: settings };
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  const { tensors } = await bench.merge({ method: "soup", models: [folder], dtype: "float16" });
+  const halves = new Uint16Array(tensors.get(WEIGHT)?.data.slice().buffer as ArrayBuffer);
+  const scaleOf = decodeValues(scales, "F16");
+  const nibble = (bytes: Uint8Array, line: number, row: number) => {
+    const place = line * rows + (row & ~7) + ([0, 4, 1, 5, 2, 6, 3, 7][row & 7] as number);
+    return ((bytes[place >> 1] as number) >> (4 * (place & 1))) & 15;
+  };
+  const wrong: number[] = [];
+  for (let row = 0; row < rows; row++) {
+    for (let column = row % 7; column < columns; column += 61) {
+      const group = Math.floor(column / size);
+      const value =
+        (nibble(weights, column, row) - nibble(zeros, group, row)) * (scaleOf[group * rows + row] as number);
+      const [found] = decodeValues(
+        new Uint8Array(halves.slice(row * columns + column, row * columns + column + 1).buffer),
+        "F16",
+      );
+      if (found !== roundTo("F16", value)) wrong.push(row);
+    }
+  }
+  expect(wrong).toEqual([]);
+});
+
+describe("on the hub", () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  it("quantised models are streamed to the same values", async () => {
+    const hub = await FakeHub.start();
+    const endpoint = {
+      HF_ENDPOINT: hub.endpoint,
+      HF_HOME: bench.next("home"),
+      HF_HUB_OFFLINE: "0",
+      HF_HUB_CACHE: "",
+      HF_TOKEN: "",
+    };
+    for (const [variable, value] of Object.entries(endpoint)) vi.stubEnv(variable, value);
+    for (const name of cases) {
+      const here = await model(name);
+      hub.push(`org/${name}`, here);
+      const plan = await planRecipe(
+        { method: "soup", models: [`org/${name}`], dtype: "float32" },
+        { folder: bench.folder, hub: { fetch: "stream", retryDelay: 1 } },
+      );
+      const { out } = await executePlan(plan, { out: bench.next("streamed") });
+      const { tensors } = await bench.merge({ method: "soup", models: [here], dtype: "float32" });
+      const streamed = await readFolder(out);
+      expect([...streamed.keys()]).toEqual([...tensors.keys()]);
+      for (const [tensor, { data }] of tensors) {
+        expect(Buffer.from(data).equals(streamed.get(tensor)?.data ?? new Uint8Array()), `${name} ${tensor}`).toBe(
+          true,
+        );
+      }
+    }
+  });
+});
