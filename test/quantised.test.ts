@@ -1,12 +1,15 @@
 // Quantised checkpoints as sources, against the values of the reference decoders (test/fixtures/quantised).
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { openSafetensors, readTensor, type TensorData, writeSharded } from "../src/formats/safetensors/index.js";
 import { planRecipe, type RecipeInput } from "../src/merge/index.js";
 import { executePlan } from "../src/merge/output/index.js";
-import { decodeValues, encodeValues, type ReadTensor } from "./support/checkpoints.js";
+import { exportModel, openModel } from "../src/verbs/index.js";
+import { decodeValues, encodeValues, type ReadTensor, seededTensor } from "./support/checkpoints.js";
+import { writeWide } from "./support/export-fixtures.js";
 import { FakeHub } from "./support/fake-hub.js";
+import { readGguf } from "./support/gguf-reader.js";
 import { Bench } from "./support/merging.js";
 import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
 
@@ -174,6 +177,50 @@ it("AWQ weights of more rows than are read at once", async () => {
     }
   }
   expect(wrong).toEqual([]);
+});
+
+it("an adapter is added to the values of a quantised base", async () => {
+  const quantised = await model("fp8-block");
+  const { out: plain } = await bench.merge({ method: "soup", models: [quantised], dtype: "float32" });
+  const adapter = bench.next("adapter");
+  const module = "base_model.model.model.layers.1.mlp.down_proj";
+  mkdirSync(adapter);
+  await writeSharded(adapter, [
+    seededTensor(`${module}.lora_A.weight`, [2, 136], 1, "F32"),
+    seededTensor(`${module}.lora_B.weight`, [130, 2], 2, "F32"),
+  ]);
+  renameSync(join(adapter, "model.safetensors"), join(adapter, "adapter_model.safetensors"));
+  const settings = { peft_type: "LORA", r: 2, lora_alpha: 4, target_modules: ["down_proj"] };
+  writeFileSync(join(adapter, "adapter_config.json"), JSON.stringify(settings));
+  const [a, b] = await Promise.all([quantised, plain].map((base) => valuesIn(`${base}+${adapter}`, WEIGHT)));
+  expect(a).toEqual(b);
+  expect(a).not.toEqual(await valuesIn(plain, WEIGHT));
+});
+
+it("a quantised model is scored and exported as its values are", async () => {
+  const folder = await writeWide(bench.next("wide"), 1);
+  const quantised = [...(await readFolder(folder))].flatMap(([name, { dtype, shape, data }]): TensorData[] => {
+    if (!name.includes("proj")) return [{ name, dtype: dtype as TensorData["dtype"], shape, data }];
+    const codes = data.filter((_, i) => i % 2 === 0).map((byte) => byte & 0xbf);
+    const scale = encodeValues([0.0137], "F32");
+    return [
+      { name, dtype: "F8_E4M3", shape, data: codes },
+      { name: `${name}_scale`, dtype: "F32", shape: [], data: scale },
+    ];
+  });
+  await writeSharded(folder, quantised);
+  const settings = { torch_dtype: "bfloat16", quantization_config: { quant_method: "fp8" } };
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ ...configOf(folder), ...settings }));
+  const { out: plain } = await bench.merge({ method: "soup", models: [folder], dtype: "bfloat16" });
+  const [a, b] = await Promise.all(
+    [folder, plain].map(async (source) => {
+      const { out } = await exportModel({ source, type: "bf16", out: `${bench.next("export")}.gguf` });
+      await using opened = await openModel(source);
+      return { tensors: readGguf(out).tensors, score: await opened.score("abcdefg") };
+    }),
+  );
+  expect(a?.tensors).toEqual(b?.tensors);
+  expect(a?.score).toEqual(b?.score);
 });
 
 describe("on the hub", () => {

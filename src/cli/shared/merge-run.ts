@@ -4,7 +4,7 @@ import { layerStrip, type Palette } from "../../figures/index.js";
 import type { HubAccess } from "../../formats/checkpoint/index.js";
 import { defined, groupBy, usageError } from "../../kit/index.js";
 import { formatBytes, formatCount, formatPercent, plural, shellQuote } from "../../kit/printing/index.js";
-import { methodOf, outputSchema, type Plan, type RecipeInput, toWrite } from "../../merge/index.js";
+import { methodOf, outputSchema, type Plan, type RecipeInput } from "../../merge/index.js";
 import { measuredOwnership, type PlanSummary, pinsOfRun, sourceLabels } from "../../merge/output/index.js";
 import { type MergePlan, planMerge, type WriteResult } from "../../verbs/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
@@ -73,7 +73,6 @@ export async function runMerge(
     const hub = { ...hubAccess(fetch, controls), pins };
     return typeof recipe === "function" ? recipe(hub) : planMerge(recipe, { hub });
   });
-  const opened = toWrite(planned);
   // After the recipe's own errors: a plan or a task in its place has no use for --out.
   if (!options.out && !options.dryRun) {
     throw usageError("Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.");
