@@ -135,6 +135,33 @@ it("scales stay with their codes, whatever parts a recipe takes", async () => {
   }
 });
 
+it("a stack of layers keeps codes, a mixture, whose experts have other names, is written as values", async () => {
+  const edit = (tensors: TensorData[]) =>
+    tensors.flatMap((tensor): TensorData[] => {
+      if (!tensor.name.includes("proj")) return [tensor];
+      const codes = tensor.data.filter((_, i) => i % 2 === 0).map((byte) => byte & 0xbf);
+      const scale = encodeValues([0.5], "F32");
+      const scales: TensorData = { name: `${tensor.name}_scale_inv`, dtype: "F32", shape: [1, 1], data: scale };
+      return [{ ...tensor, dtype: "F8_E4M3", data: codes }, scales];
+    });
+  const models = await bench.models(2, { edit, config: { quantization_config: { quant_method: "fp8" } } });
+  const [backbone = "", other = ""] = models;
+  const slices = [
+    { model: backbone, layers: "0-1" },
+    { model: other, layers: "0" },
+  ];
+  const stack = await planRecipe({ method: "passthrough", slices });
+  expect(stack.asStored?.plan.steps.filter(({ tensor }) => tensor.endsWith("_scale_inv"))).toHaveLength(3 * 7);
+  const moe = await planRecipe({
+    method: "moe",
+    backbone,
+    models: [backbone, other],
+    gate_mode: "random",
+  } as RecipeInput);
+  expect(moe.asStored).toBeUndefined();
+  expect(new Set(moe.plan.steps.map(({ dtype }) => dtype))).toEqual(new Set(["BF16"]));
+});
+
 it("AWQ weights of more rows than are read at once", async () => {
   const [rows, columns, size] = [72, 65_536, 32_768];
   const codes = (seed: number, count: number) =>

@@ -81,7 +81,7 @@ async function planAsStored(
     const stored = await new Planner(recipe, { ...options, opened }, true).plan(notes);
     return keepsTogether(stored, values) ? stored : undefined;
   } catch (error) {
-    if (error instanceof MismatchError) return undefined;
+    if (error instanceof MismatchError || error instanceof RecipeError) return undefined;
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 // Whether a merge of quantised models can copy their codes and scales, instead of writing values.
 
-import { groupBy, isFloatDType } from "../../kit/index.js";
+import { type DType, groupBy, isFloatDType } from "../../kit/index.js";
 import { flatten, isLeaf, type Leaf, leavesOf, measurementsOf, type Value } from "../../tensor/expressions/index.js";
 import type { OpenedPlan } from "./planner.js";
 
@@ -15,19 +15,40 @@ export function copiesCodes({ plan: { recipe, steps }, sources }: OpenedPlan): b
 }
 
 /**
- * Whether codes, scales and what else belongs to them are copied, and those of each module from one module of one source.
+ * Whether codes, scales and what else belongs to them are copied, those of each module from one module of one source, and all
+ * that it has.
  * @param values the plan over values: tensors that it has, too, are not quantised
  */
 export function keepsTogether(stored: OpenedPlan, values: OpenedPlan): boolean {
-  const plain = new Set(values.plan.steps.map(({ tensor }) => tensor));
-  const parts = stored.plan.steps.filter(({ tensor, dtype }) => !isFloatDType(dtype) || !plain.has(tensor));
-  return [...groupBy(parts, ({ tensor }) => moduleOf(tensor)).values()].every((group) => {
-    const origins = group.map(({ value }) => {
-      const leaf = copyOf(value);
-      return leaf && `${leaf.source} ${moduleOf(leaf.tensor)}`;
-    });
-    return origins[0] !== undefined && new Set(origins).size === 1;
+  const partsIn = <T extends Described>(all: readonly T[], plain: Iterable<string>) => {
+    const names = new Set(plain);
+    return groupBy(
+      all.filter(({ name, dtype }) => !isFloatDType(dtype) || !names.has(name)),
+      ({ name }) => moduleOf(name),
+    );
+  };
+  const own = new Map(
+    [...stored.sources].map(([id, { tensors }]) => {
+      return [id, partsIn([...tensors.values()], values.sources.get(id)?.tensors.keys() ?? [])];
+    }),
+  );
+  const steps = stored.plan.steps.map(({ tensor, dtype, value }) => ({ name: tensor, dtype, leaf: copyOf(value) }));
+  const plain = values.plan.steps.map(({ tensor }) => tensor);
+  return [...partsIn(steps, plain).values()].every((group) => {
+    const leaves = group.flatMap(({ leaf }) => leaf ?? []);
+    const [first] = leaves;
+    const module = first && moduleOf(first.tensor);
+    return (
+      leaves.length === group.length &&
+      leaves.every(({ source, tensor }) => source === first?.source && moduleOf(tensor) === module) &&
+      own.get(first?.source ?? "")?.get(module ?? "")?.length === group.length
+    );
   });
+}
+
+interface Described {
+  readonly name: string;
+  readonly dtype: DType;
 }
 
 const moduleOf = (tensor: string) => tensor.slice(0, tensor.lastIndexOf("."));
