@@ -135,6 +135,28 @@ it("scales stay with their codes, whatever parts a recipe takes", async () => {
   }
 });
 
+it.each([
+  ["fp8-tensor", "model.layers.1.mlp.down_proj.weight_scale_inv", [3], "BF16"],
+  ["gptq-order", "model.layers.1.mlp.down_proj.g_idx", [63], "I32"],
+  ["mxfp4", "model.layers.1.mlp.experts.down_proj_scales", [3, 40, 2], "U8"],
+] as const)("%s with %s of another shape is only copied, and refused by name", async (name, part, shape, dtype) => {
+  const folder = await model(name);
+  const width = dtype === "I32" ? 4 : dtype === "U8" ? 1 : 2;
+  const tensors = [...(await readFolder(folder))].map(([tensor, { data, ...rest }]): TensorData => {
+    const kept = { name: tensor, dtype: rest.dtype as TensorData["dtype"], shape: rest.shape, data };
+    const bytes = shape.reduce((product, extent) => product * extent, width);
+    return tensor === part ? { ...kept, shape, data: new Uint8Array(bytes) } : kept;
+  });
+  await writeSharded(folder, tensors);
+  const copied = await planRecipe({ method: "soup", models: [folder] });
+  expect(copied.plan.notes.join()).toMatch(
+    /the weights are quantised \((fp8|gptq|mxfp4)\) and can only be copied, as layergraft has no rule for model\.layers\.1\./,
+  );
+  await expect(planRecipe({ method: "soup", models: [folder, await model(name)] })).rejects.toThrow(
+    /is quantised \((fp8|gptq|mxfp4)\), .* is not; for models\[0\], use the original model/,
+  );
+});
+
 it("a stack of layers keeps codes, a mixture, whose experts have other names, is written as values", async () => {
   const edit = (tensors: TensorData[]) =>
     tensors.flatMap((tensor): TensorData[] => {

@@ -1,7 +1,15 @@
 // Reads the tensors of quantised checkpoints as values: which tensors are codes, and where their scales are.
 
 import { CODE_BITS, type Code } from "../../kernels/index.js";
-import { DTYPE_BY_TORCH_NAME, type DType, elementCount, isFloatDType, isObject, type Shape } from "../../kit/index.js";
+import {
+  DTYPE_BY_TORCH_NAME,
+  type DType,
+  elementCount,
+  isFloatDType,
+  isObject,
+  type Shape,
+  sameShape,
+} from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
@@ -136,6 +144,8 @@ function blockOf(
 ): CodedForm["block"] | undefined {
   if (rows === undefined || columns === undefined || !SCALES.includes(scales.dtype)) return undefined;
   const [height = 1, width = 1] = scales.shape.slice(-2);
+  // As many scales as fused matrices do not say where these end.
+  if (scales.shape.length === 1 && height !== 1 && height !== rows) return undefined;
   const [m, n] = Array.isArray(stated) ? (stated as unknown[]) : [128, 128];
   if (
     typeof m === "number" &&
@@ -186,7 +196,7 @@ const words: Rule = (tensor, { settings, get }) => {
   const perWord = 32 / CODE_BITS[code];
   const shape = [tensor.shape[0] ?? 0, (tensor.shape[1] ?? 0) * perWord];
   const block = blockOf(scales, shape, []);
-  const isPacked = zeros && sameElements(zeros.shape, [Math.ceil((shape[0] ?? 0) / perWord), scales.shape[1] ?? 0]);
+  const isPacked = zeros && sameShape(zeros.shape, [Math.ceil((shape[0] ?? 0) / perWord), scales.shape[1] ?? 0]);
   if (block?.[0] !== 1 || (zeros && (zeros.dtype !== "I32" || !isPacked))) return undefined;
   const coded = rowByRow(code, shape, block, scales, zeros ? 0 : 2 ** (CODE_BITS[code] - 1));
   return { name, shape, coded: { ...coded, ...(zeros ? { zeros } : {}) }, of: zeros ? [scales, zeros] : [scales] };
@@ -198,7 +208,7 @@ const experts: Rule = (tensor, { get }) => {
   const scales = get(`${name}_scales`);
   const [count = 0, columns = 0, groups = 0, bytesOfGroup] = tensor.shape;
   if (tensor.name === name || tensor.dtype !== "U8" || scales?.dtype !== "U8" || bytesOfGroup !== 16) return undefined;
-  if (!sameElements(scales.shape, [count, columns, groups])) return undefined;
+  if (!sameShape(scales.shape, [count, columns, groups])) return undefined;
   const rows = groups * 32;
   const coded: CodedValues = {
     code: "FP4",
@@ -231,6 +241,7 @@ const groups: Rule = (tensor, { settings, get }) => {
   const isAwq = width * perWord === rows && !group;
   const columns = isAwq ? height : height * perWord;
   if (!isAwq && width !== rows) return undefined;
+  if (group && (group.dtype !== "I32" || !sameShape(group.shape, [columns]))) return undefined;
   if (isAwq && (code !== "INT4" || settings.version === "gemv")) return undefined;
   // A symmetric model has the zero in the middle. Files of one version store it less one, whatever they say.
   const isSymmetric = !isAwq && settings.sym === true;
@@ -256,8 +267,6 @@ function rowByRow(code: Code, shape: Shape, block: CodedForm["block"], scales: P
 }
 
 const codeOf = (bits: unknown): Code | undefined => (bits === 4 ? "INT4" : bits === 8 ? "UINT8" : undefined);
-
-const sameElements = (a: Shape, b: Shape) => a.length === b.length && a.every((extent, i) => extent === b[i]);
 
 /** Inputs are scaled, too, where there is such a tensor. */
 const scaledInputs = (name: string) => name.replace(/weight$/, "pre_quant_scale");
