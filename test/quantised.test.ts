@@ -1,5 +1,5 @@
 // Quantised checkpoints as sources, against the values of the reference decoders (test/fixtures/quantised).
-import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { openSafetensors, readTensor, type TensorData, writeSharded } from "../src/formats/safetensors/index.js";
@@ -133,6 +133,28 @@ it("scales stay with their codes, whatever parts a recipe takes", async () => {
     const rounded = wanted.map((values) => (isStored ? values : values.map((x) => roundTo("BF16", x))));
     expect(rounded).toContainEqual(found);
   }
+});
+
+it("the file of ModelOpt that says how weights are quantised goes with codes only", async () => {
+  const models = [await model("modelopt-nvfp4"), await model("modelopt-nvfp4", 4)] as const;
+  for (const folder of models) writeFileSync(join(folder, "hf_quant_config.json"), "{}");
+  const merged = [
+    await bench.merge({ method: "swap", task: models[0], language: models[1], top: 1, bottom: 0 }),
+    await bench.merge({ method: "soup", models: [...models] }),
+  ];
+  expect(merged.map(({ out }) => existsSync(join(out, "hf_quant_config.json")))).toEqual([true, false]);
+});
+
+it("two models of bitsandbytes are not averaged", async () => {
+  const edit = (tensors: TensorData[]) =>
+    tensors.map((one): TensorData => {
+      return one.name.includes("proj") ? { ...one, dtype: "U8", shape: [one.data.length, 1] } : one;
+    });
+  const config = { quantization_config: { quant_method: "bitsandbytes", load_in_4bit: true } };
+  const models = await bench.models(2, { edit, config });
+  await expect(planRecipe({ method: "soup", models })).rejects.toThrow(
+    /quantised \(bitsandbytes\), so computing .* would be wrong; use the original model, or load this one in Python/,
+  );
 });
 
 it.each([
