@@ -78,7 +78,7 @@ export class MergePlan {
    * @throws OutputError or MismatchError as `write` does
    */
   check(options: ExecuteOptions): Promise<void> {
-    return checkOutput(this.#opened, options);
+    return checkOutput(toWrite(this.#opened), options);
   }
 
   /**
