@@ -41,7 +41,7 @@ function describeOutput(out: string, outcome: () => Outcome): void {
     expect(lines).toContainEqual(expect.stringMatching(/^(?:[1-5] {2}\d+ [+-] \d+ = \d+\. *){5}$/));
     // Evaluations are shown by their answers alone.
     expect(outcome().stderr).not.toMatch(/^done +evaluate/m);
-    expect(outcome().stderr).toMatch(new RegExp(`^ {2}npx layergraft experiment ${out}/plan\\.yaml run$`, "m"));
+    expect(outcome().stderr).toMatch(new RegExp(`^ {2}layergraft experiment ${out}/plan\\.yaml run$`, "m"));
   });
 
   it("ends with the rows, the layers and the page", () => {
@@ -61,7 +61,7 @@ function describeOutput(out: string, outcome: () => Outcome): void {
     const plan = await layergraft(["merge", `${out}/swap.yaml`, "--dry-run"], { cwd });
     expect(plan.stdout).toMatch(/^Layer swap: bottom \d, top \d/);
     const [, recipe = "", prompt = ""] =
-      / npx layergraft generate (\S+) --chat --prompt ['"](.+)['"]$/m.exec(outcome().stderr) ?? [];
+      / layergraft generate (\S+) --chat --prompt ['"](.+)['"]$/m.exec(outcome().stderr) ?? [];
     const { stdout } = await layergraft(["generate", recipe, "--chat", "--prompt", prompt, "--quiet"], { cwd });
     expect(stdout).toMatch(/^ ?\d+ [+-] \d+ = \d+\.\n$/);
   });

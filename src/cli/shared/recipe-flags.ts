@@ -1,7 +1,7 @@
 // Flags for fields of a recipe: their meanings, choices, defaults and checks are those of the schema.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { checkSchema, type SchemaField, schemaFields } from "../../kit/settings/index.js";
+import { checkSchema, type Problem, type SchemaField, schemaFields } from "../../kit/settings/index.js";
 import type { methodOf } from "../../merge/index.js";
 
 /** Fields by the title of their group in the help: names, or a flag with the path of its field. */
@@ -75,11 +75,7 @@ function withField(recipe: Fields, path: string, value: unknown): Fields {
 
 const nameOf = (flag: string) => flag.replaceAll("_", "-");
 
-function flagOf(
-  flag: string,
-  field: SchemaField,
-  check: (value: unknown) => { readonly message: string } | undefined,
-): Option {
+function flagOf(flag: string, field: SchemaField, check: (value: unknown) => Problem | undefined): Option {
   const { type, choices, required } = field;
   if (type === "true or false") return fieldOption({ ...field, default: undefined }, nameOf(flag), "");
   const option = fieldOption(field, nameOf(flag)).makeOptionMandatory(required);
@@ -87,7 +83,13 @@ function flagOf(
   return option.argParser((text) => {
     const value = readValue(type, text);
     const problem = check(value);
-    if (problem) throw new InvalidArgumentError(`It ${problem.message}.`);
+    if (problem) {
+      const place = problem.path.at(-1);
+      const isElement = Array.isArray(value) && typeof place === "number";
+      throw new InvalidArgumentError(
+        `${isElement ? `Value ${place + 1} (${value[place]})` : "It"} ${problem.message}.`,
+      );
+    }
     return value;
   });
 }
