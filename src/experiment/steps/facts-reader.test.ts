@@ -70,6 +70,20 @@ describe("data", () => {
       { path: ["experts", "math"], message: "lost.jsonl does not exist" },
     ]);
   });
+
+  it.each<[string, (source: string) => unknown]>([
+    ["a text", (source) => source],
+    ["a list of texts", (source) => [source]],
+    ["a text among sets", (source) => ({ sets: [source] })],
+  ])("in short, as %s, are identified by its file, and missed where it is not", async (_, data) => {
+    writeFileSync(at("short.jsonl"), '{"prompt":"a","response":"b"}\n');
+    const { identity } = await read(data("short.jsonl"));
+    writeFileSync(at("short.jsonl"), '{"prompt":"a","response":"c"}\n');
+    expect((await read(data("short.jsonl"))).identity).not.toBe(identity);
+    expect((await read(data("lost.jsonl"))).problems).toEqual([
+      { path: ["experts", "math"], message: "lost.jsonl does not exist" },
+    ]);
+  });
 });
 
 describe("missing tasks", () => {

@@ -199,7 +199,7 @@ export class ReadFacts implements Facts {
     const declaration = canonicalJson([run.data, run.partition]);
     await this.#once(declaration, path, async () => {
       const digests: [string, string][] = [];
-      for (const source of sourcesIn([run.data, run.partition])) {
+      for (const { source } of dataOf(run).flatMap((data) => declared(data).sets)) {
         const at = resolve(this.#options.folder, source);
         try {
           if (await exists(at)) digests.push([source, await this.#digests.ofPath(at)]);
@@ -284,13 +284,4 @@ const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfNa
 function dataOf({ data, partition }: Readonly<Record<string, unknown>>): unknown[] {
   const streams = Array.isArray(partition) ? partition.map((stream: unknown) => isObject(stream) && stream.data) : [];
   return [data, ...streams].filter((one) => one !== undefined);
-}
-
-function sourcesIn(value: unknown): string[] {
-  if (Array.isArray(value)) return value.flatMap(sourcesIn);
-  if (typeof value !== "object" || value === null) return [];
-  return Object.entries(value).flatMap(([key, inner]) => {
-    if (key === "source" && typeof inner === "string") return [inner];
-    return sourcesIn(inner);
-  });
 }
