@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { samplesFile } from "../evaluate/index.js";
+import { isSignificant } from "../evaluate/scoring/index.js";
 import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
 import { compareRow, type ExperimentReport, type Lead, type OverviewBar, Sheet } from "../experiment/report/index.js";
 import { formatNumber } from "../figures/index.js";
@@ -101,8 +102,9 @@ function describeLead({ name, about, bar, lead }: MainRow): string {
   const { difference, pValue = 1 } = lead;
   if (Math.abs(difference) < 1e-9) return `as many as ${what}`;
   const points = formatNumber({ value: Math.abs(difference), scale: "share" });
-  const doubt =
-    pValue < 0.05 ? "" : `, not significant at p = ${formatNumber({ value: pValue, scale: "probability" })}`;
+  const doubt = isSignificant(pValue)
+    ? ""
+    : `, not significant at p = ${formatNumber({ value: pValue, scale: "probability" })}`;
   return `${points} points ${difference > 0 ? "more" : "fewer"} than ${what}${doubt}`;
 }
 
@@ -110,7 +112,7 @@ function describeLead({ name, about, bar, lead }: MainRow): string {
 const rivalsIn = (rows: readonly MainRow[]) =>
   rows.filter(({ bar: { kind } }) => kind === "average" || kind === "merge");
 
-const isBeaten = ({ lead }: MainRow) => lead !== undefined && lead.difference > 0 && (lead.pValue ?? 1) < 0.05;
+const isBeaten = ({ lead }: MainRow) => lead !== undefined && lead.difference > 0 && isSignificant(lead.pValue);
 
 /** Whether the swap is significantly above every average and other merge, and above random layers. */
 export function isClear(result: Results): boolean {

@@ -14,6 +14,7 @@ import { formatDuration, plural } from "../kit/printing/index.js";
 import type { MethodComparison, ResultsComparison, TaskComparison } from "./compare-results.js";
 import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";
+import { isSignificant } from "./scoring/significance.js";
 import type { EvaluationProgress } from "./task-run.js";
 import { answerWords } from "./tasks/open-tasks.js";
 
@@ -210,9 +211,6 @@ export function comparisonNotes({ methods, tasks, skipped }: ResultsComparison):
   ];
 }
 
-/** Probability below which a difference is called significant. */
-const SIGNIFICANT = 0.05;
-
 /**
  * What a comparison found, in sentences: the difference, its interval and its test, and the items that flipped.
  * @param names of the first method and of the other
@@ -221,8 +219,8 @@ export function comparisonVerdict(one: MethodComparison, [first, other]: readonl
   const { title, scale, difference, interval, discordance, gained, lost, items, pAdjusted: p, detectable } = one;
   const text = (value: number, isSigned = false) => formatNumber({ ...cellOf(value, scale), isSigned });
   const excludesZero = interval !== undefined && (interval.low > 0 || interval.high < 0);
-  const isSignificant = p === undefined ? excludesZero : p < SIGNIFICANT;
-  const outcome = isSignificant
+  const isDifferent = p === undefined ? excludesZero : isSignificant(p);
+  const outcome = isDifferent
     ? `${other} scores significantly ${difference > 0 ? "higher" : "lower"} than ${first}`
     : `no significant difference between ${first} and ${other}`;
   const facts = [
@@ -236,7 +234,7 @@ export function comparisonVerdict(one: MethodComparison, [first, other]: readonl
     ...(discordance === undefined
       ? []
       : [`Of ${plural(items, "item")}, ${gained.length} gained and ${lost.length} lost.`]),
-    ...(isSignificant || detectable === undefined
+    ...(isDifferent || detectable === undefined
       ? []
       : [`A difference of ${text(detectable)} would show in 80 of 100 such comparisons.`]),
   ].join(" ");

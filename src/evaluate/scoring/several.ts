@@ -1,5 +1,7 @@
 // Several comparisons at once, and how small a difference the items at hand can show.
+
 import { RecipeError } from "../../kit/index.js";
+import { SIGNIFICANCE_LEVEL } from "./significance.js";
 import { studentQuantile } from "./student.js";
 
 /**
@@ -43,7 +45,7 @@ export interface DetectableOptions {
  * @throws RecipeError if a number is out of its range
  */
 export function detectableDifference(where: DetectableIn, options: DetectableOptions = {}): number | undefined {
-  const { power = 0.8, level = 0.05, comparisons = 1 } = options;
+  const { power = 0.8, level = SIGNIFICANCE_LEVEL, comparisons = 1 } = options;
   requireShare(power, "power");
   requireShare(level, "level");
   if (!(comparisons >= 1)) throw new RecipeError(`comparisons is ${comparisons}; expected 1 or more`);

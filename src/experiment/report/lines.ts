@@ -1,4 +1,4 @@
-import { holmAdjust } from "../../evaluate/scoring/index.js";
+import { holmAdjust, isSignificant } from "../../evaluate/scoring/index.js";
 import { type Cell, count, type Table } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
@@ -179,7 +179,7 @@ function verdictOf(lines: ReportLines["lines"], xTitle: string, reference: numbe
   const how = "(tests on the same items, at 5%, with Holm's correction)";
   const differing = (sign: number) =>
     lines.flatMap(({ label, points }) => {
-      const places = placesOf(points, ({ difference = 0, pValue = 1 }) => pValue < 0.05 && sign * difference > 0);
+      const places = placesOf(points, ({ difference = 0, pValue }) => isSignificant(pValue) && sign * difference > 0);
       return places === "" ? [] : [label === "" ? places : `${label} at ${places}`];
     });
   const [lower, higher] = [differing(-1), differing(1)];

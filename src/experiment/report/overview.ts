@@ -1,4 +1,5 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
+import { isSignificant } from "../../evaluate/scoring/index.js";
 import { findLanguage, groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { identityOf } from "../plan/configurations.js";
@@ -338,7 +339,7 @@ function compareRows(
   }
   // A control may be above the highest row.
   const isUnclear = (one: (typeof own)[number]) =>
-    one.mean >= first.mean || (leads[others.indexOf(one)]?.pValue ?? 1) >= 0.05;
+    one.mean >= first.mean || !isSignificant(leads[others.indexOf(one)]?.pValue);
   const namesOf = (some: readonly { readonly row: Row }[]) => listed(some.map(({ row }) => row.label));
   const unclear = rest.filter(isUnclear);
   const controls = own.filter(isControl).filter(isUnclear);

@@ -4,7 +4,7 @@ import { RecipeError } from "../../kit/index.js";
 import { defineOperation, type Value } from "../../tensor/expressions/index.js";
 import { seedField } from "./fields.js";
 import { taskVectors } from "./mergekit.js";
-import { seedOf } from "./operand.js";
+import { seedOf } from "./random.js";
 import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
 
 const fields = () => ({

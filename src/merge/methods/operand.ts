@@ -1,6 +1,5 @@
 // Operands of merge methods: models whose tensors are values, from checkpoints or other merges.
 
-import { createHash } from "node:crypto";
 import { type Checkpoint, layerKinds } from "../../formats/checkpoint/index.js";
 import {
   CheckpointError,
@@ -14,7 +13,6 @@ import {
 } from "../../kit/index.js";
 import type { Value, Weight, WeightedValue } from "../../tensor/expressions/index.js";
 import { defineCombination, type Measurement, type Totals } from "../../tensor/measurements/index.js";
-import type { Seed } from "../../tensor/streaming/index.js";
 import type { Step } from "../model-plan.js";
 
 export interface OperandTensor extends Omit<Step, "tensor"> {
@@ -235,15 +233,6 @@ export function addedToBase(
 /** base + sum(weight * change). */
 export function plus(base: Value, changes: readonly WeightedValue[]): Value {
   return { sum: [{ weight: 1, value: base }, ...changes.filter(({ weight }) => weight !== 0)] };
-}
-
-/**
- * Seed for one model and tensor, independent of threads and order.
- * @param model path in the whole recipe, which makes nested recipes draw independently
- */
-export function seedOf(seed: number, model: string, tensor: string): Seed {
-  const digest = createHash("sha256").update(`${seed} ${model} ${tensor}`).digest();
-  return [digest.readInt32LE(0), digest.readInt32LE(4)];
 }
 
 /** @throws RecipeError if there is none */

@@ -11,6 +11,7 @@ import * as fields from "../methods/fields.js";
 import { defineMethod, type Method, type MethodDefinition } from "../methods/method.js";
 import * as operands from "../methods/operand.js";
 import * as parameters from "../methods/parameter.js";
+import { seedOf } from "../methods/random.js";
 import { modelParameter } from "../methods/task-vectors.js";
 import { addMethod, mapSourcesAsync, type OwnCode, outputFields } from "./recipe.js";
 
@@ -22,7 +23,7 @@ const KIT = {
   ...{ resolveParameter: parameters.resolveParameter, modelParameter },
   ...{ computed: operands.computed, copyTensor: operands.copyTensor, average: operands.average, plus: operands.plus },
   ...{ tensorOf: operands.tensorOf, deltaOf: operands.deltaOf, requireBase: operands.requireBase },
-  ...{ isEmpty: operands.isEmpty, isMeasurable: operands.isMeasurable, seedOf: operands.seedOf },
+  ...{ isEmpty: operands.isEmpty, isMeasurable: operands.isMeasurable, seedOf },
 };
 
 /** What the default export of a user's file gets. */

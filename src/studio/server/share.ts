@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { compareResults, comparisonVerdict, readVerdicts } from "../../evaluate/index.js";
-import { turned } from "../../evaluate/scoring/index.js";
+import { isSignificant, turned } from "../../evaluate/scoring/index.js";
 import { flipsFigure } from "../../experiment/report/index.js";
 import {
   type Bars,
@@ -256,7 +256,7 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
         verdict: strongest
           ? comparisonVerdict(strongest, [strongest.against, name]).replace(/^no /, "No ")
           : `${name} scores ${task.score} (95% interval ${task.interval}); no other model was asked the same.`,
-        isOpen: !strongest || !((strongest.pAdjusted ?? 1) < 0.05),
+        isOpen: !strongest || !isSignificant(strongest.pAdjusted),
         notes: [
           ...(absent.length > 0
             ? [`${task.title}: not compared with ${absent.join(", ")}, which did not answer these items.`]
