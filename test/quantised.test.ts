@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { openSafetensors, readTensor, type TensorData, writeSharded } from "../src/formats/safetensors/index.js";
 import { planRecipe, type RecipeInput } from "../src/merge/index.js";
 import { executePlan } from "../src/merge/output/index.js";
-import { exportModel, openModel } from "../src/verbs/index.js";
+import { explain, exportModel, openModel } from "../src/verbs/index.js";
 import { decodeValues, encodeValues, type ReadTensor, seededTensor } from "./support/checkpoints.js";
 import { writeWide } from "./support/export-fixtures.js";
 import { FakeHub } from "./support/fake-hub.js";
@@ -158,24 +158,40 @@ it("two models of bitsandbytes are not averaged", async () => {
 });
 
 it.each([
-  ["fp8-tensor", "model.layers.1.mlp.down_proj.weight_scale_inv", [3], "BF16"],
-  ["gptq-order", "model.layers.1.mlp.down_proj.g_idx", [63], "I32"],
-  ["mxfp4", "model.layers.1.mlp.experts.down_proj_scales", [3, 40, 2], "U8"],
-] as const)("%s with %s of another shape is only copied, and refused by name", async (name, part, shape, dtype) => {
-  const folder = await model(name);
-  const width = dtype === "I32" ? 4 : dtype === "U8" ? 1 : 2;
-  const tensors = [...(await readFolder(folder))].map(([tensor, { data, ...rest }]): TensorData => {
-    const kept = { name: tensor, dtype: rest.dtype as TensorData["dtype"], shape: rest.shape, data };
-    const bytes = shape.reduce((product, extent) => product * extent, width);
-    return tensor === part ? { ...kept, shape, data: new Uint8Array(bytes) } : kept;
-  });
-  await writeSharded(folder, tensors);
-  const copied = await planRecipe({ method: "soup", models: [folder] });
-  expect(copied.plan.notes.join()).toMatch(
-    /the weights are quantised \((fp8|gptq|mxfp4)\) and can only be copied, as layergraft has no rule for model\.layers\.1\./,
-  );
-  await expect(planRecipe({ method: "soup", models: [folder, await model(name)] })).rejects.toThrow(
-    /is quantised \((fp8|gptq|mxfp4)\), .* is not; for models\[0\], use the original model/,
+  ["fp8-tensor", "model.layers.1.mlp.down_proj.weight_scale_inv", [3]],
+  ["fp8-block", "model.layers.1.mlp.down_proj.weight_scale_inv", [1, 1]],
+  ["gptq-order", "model.layers.1.mlp.down_proj.g_idx", [63]],
+  ["mxfp4", "model.layers.1.mlp.experts.down_proj_scales", [3, 40, 2]],
+  ["modelopt-nvfp4", "model.layers.1.mlp.down_proj.weight_scale_2", undefined],
+  ["ct-nvfp4", "model.layers.1.mlp.down_proj.weight_global_scale", undefined],
+  ["ct-int4-zeros", "model.layers.1.mlp.down_proj.weight_zero_point", undefined],
+] as const)(
+  "%s with %s of another shape, or without it, is only copied, and refused by name",
+  async (name, part, shape) => {
+    const folder = await model(name);
+    const stored = await readFolder(folder);
+    expect([...stored.keys()]).toContain(part);
+    const tensors = [...stored].flatMap(([tensor, { data, ...rest }]): TensorData[] => {
+      if (tensor !== part) return [{ name: tensor, dtype: rest.dtype as TensorData["dtype"], shape: rest.shape, data }];
+      if (!shape) return [];
+      const width = rest.dtype === "U8" ? 1 : /16$/.test(rest.dtype) ? 2 : 4;
+      const bytes = shape.reduce<number>((product, extent) => product * extent, width);
+      return [{ name: tensor, dtype: rest.dtype as TensorData["dtype"], shape, data: new Uint8Array(bytes) }];
+    });
+    await writeSharded(folder, tensors);
+    const copied = await planRecipe({ method: "soup", models: [folder] });
+    const reason = /can only be copied, as layergraft (finds no scales that fit|has no rule for) model\.layers\.1\./;
+    expect(copied.plan.notes.join()).toMatch(reason);
+    await expect(planRecipe({ method: "soup", models: [folder, await model(name)] })).rejects.toThrow(
+      /is quantised \([\w-]+\) and only copied, as layergraft (finds|has) .* is read as values; for models\[0\], use the original model/,
+    );
+  },
+);
+
+it("explain names what to do with a merged model that is quantised", async () => {
+  const [merged, one, other] = [await model("fp8-block"), await model("fp8-block", 1), await model("fp8-block", 2)];
+  await expect(explain(merged, { from: [one, other] })).rejects.toThrow(
+    /is quantised: its codes cannot be sums of others\. Write it as values first: layergraft export \S+ --format hf --type bfloat16 --out FOLDER$/,
   );
 });
 

@@ -96,7 +96,10 @@ function flagOf(flag: string, field: SchemaField, check: (value: unknown) => Pro
 
 function readValue(type: string, text: string): unknown {
   // A list as a recipe writes it, or without its brackets.
-  const list = /^\[?([^\]]*,[^\]]*)\]?$/.exec(text.trim())?.[1];
+  const list = /^(?:\[([^[\]]*)\]|([^[\]]*,[^[\]]*))$/
+    .exec(text.trim())
+    ?.slice(1)
+    .find((one) => one !== undefined);
   if (type.includes("list") && list !== undefined) return list.split(",").map((word) => numberIn(word.trim()));
   return type.includes("number") ? numberIn(text) : text;
 }

@@ -50,7 +50,7 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
   if (config.quantized) {
     fields.refuse(
       "quantization_config",
-      `marks the weights as quantized (${config.quantized}); ${unquantise(config.quantized)}`,
+      `marks the weights as quantized (${config.quantized})${config.unread ? `, and ${config.unread}` : ""}; ${unquantise(config.quantized)}`,
     );
   }
   for (const [field, reason] of Object.entries(FOREIGN)) {

@@ -119,6 +119,7 @@ describe("an output that cannot be written", () => {
     await expect(attempt(folder)).rejects.toThrow(/is a folder. Name a file/);
     await expect(attempt(join(folder, "none/model.gguf"))).rejects.toThrow(/does not exist, so .* cannot be created/);
     await expect(attempt(join(first, "model.safetensors"))).rejects.toThrow(/is one of the inputs/);
+    await expect(attempt(join(first, "config.json"), true)).rejects.toThrow(/config\.json is one of the inputs/);
     await expect(attempt("/dev/null", true)).rejects.toThrow(/is not a regular file$/);
     const taken = join(folder, "taken.gguf");
     writeFileSync(taken, "mine");

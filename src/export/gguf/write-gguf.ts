@@ -1,5 +1,6 @@
 // Writes a planned GGUF file: blends and encodes tensors in one streaming pass, with the journal of merges.
-import { stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
 import { requireUnchanged } from "../../formats/checkpoint/index.js";
 import { bytesOf, requireOutside, withFile, writeFully } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
@@ -74,8 +75,16 @@ async function checkPlace(
   if (taken && !taken.isFile()) {
     throw new OutputError(`${path} is not a regular file`, { file: path, option: "out" });
   }
-  const inputs = [...source.sources.values()].flatMap(({ files }) => files.map((file) => file.path));
-  await requireOutside(path, inputs, { replaced: true });
+  const checkpoints = [...source.sources.values()];
+  const inputs = checkpoints.flatMap(({ files }) => files.map((file) => file.path));
+  // Beside the weights, a model is its configuration and tokenizer; an earlier export may be there, too.
+  const beside = await Promise.all(
+    checkpoints.map(async ({ texts }) => {
+      const names = await readdir(texts).catch(() => []);
+      return names.filter((name) => !name.endsWith(".gguf")).map((name) => join(texts, name));
+    }),
+  );
+  await requireOutside(path, [...inputs, ...beside.flat()], { replaced: true });
   if (taken && !force) {
     const state = resume ? "is complete, so there is nothing to resume" : "already exists";
     throw new OutputError(`${path} ${state}`, { file: path, option: "force" });

@@ -152,7 +152,8 @@ export async function openCheckpoint(
   if ("problem" in quantised) {
     const method = config.quantized ?? "an unknown method";
     const note = `the weights are quantised (${method}) and can only be copied, as ${quantised.problem}; to compute with them, ${unquantise(method)}`;
-    return describe({ ...opened, config, stored, notes: [note] });
+    const copied = { ...config, unread: quantised.problem };
+    return describe({ ...opened, config: copied, stored, notes: [note] });
   }
   const { tensors, config: plain, note } = quantised;
   const decoded = await describe({ ...opened, config: plain, stored: tensors, notes: [note] });

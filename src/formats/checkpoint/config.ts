@@ -27,6 +27,8 @@ export interface CheckpointConfig {
   readonly hiddenSize: number | undefined;
   /** How weights are quantised, such as "bitsandbytes"; undefined where they are not, or are read as their values. */
   readonly quantized: string | undefined;
+  /** Why codes are only copied, as a clause; undefined where they are read as values. */
+  readonly unread?: string;
 }
 
 const META_FILE = "params.json";

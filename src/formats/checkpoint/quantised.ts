@@ -97,7 +97,9 @@ export function readQuantised(
   if (found.size === 0 && config.quantized === undefined) return undefined;
   if (found.size === 0 || unread.length > 0) {
     const names = formatSome(unread.map(({ name }) => name));
-    return { problem: unread.length > 0 ? `layergraft has no rule for ${names}` : "no tensor has scales" };
+    const problem =
+      found.size > 0 ? `layergraft finds no scales that fit ${names}` : `layergraft has no rule for ${names}`;
+    return { problem: unread.length > 0 ? problem : "no tensor has scales" };
   }
   const dtype = statedDType(config);
   const tensors = stored.flatMap((tensor): QuantisedTensor[] => {
@@ -146,16 +148,16 @@ function blockOf(
   const [height = 1, width = 1] = scales.shape.slice(-2);
   // As many scales as fused matrices do not say where these end.
   if (scales.shape.length === 1 && height !== 1 && height !== rows) return undefined;
-  const [m, n] = Array.isArray(stated) ? (stated as unknown[]) : [128, 128];
-  if (
-    typeof m === "number" &&
-    typeof n === "number" &&
-    Math.ceil(rows / m) === height &&
-    Math.ceil(columns / n) === width
-  )
-    return [m, n];
+  const isStated = Array.isArray(stated) && stated.length === 2 && stated.every((size) => isSize(size, rows, columns));
+  const [m, n] = isStated ? (stated as number[]) : [128, 128];
+  if (m && n && Math.ceil(rows / m) === height && Math.ceil(columns / n) === width) return [m, n];
+  // Blocks of another size than the stated one are scales of another tensor, or damaged.
+  if (isStated) return undefined;
   return rows % height === 0 && columns % width === 0 ? [rows / height, columns / width] : undefined;
 }
+
+const isSize = (size: unknown, rows: number, columns: number) =>
+  Number.isInteger(size) && (size as number) > 0 && (size as number) <= Math.max(rows, columns, 128);
 
 type Rule = (tensor: QuantisedTensor, context: Context) => Found | undefined;
 
@@ -180,6 +182,8 @@ const halves: Rule = (tensor, { get }) => {
   const second = factor ?? divisor;
   const block = blockOf(scales, shape, []);
   if (block?.[0] !== 1 || !(scales.dtype === "F8_E4M3" ? [16] : [16, 32]).includes(block[1])) return undefined;
+  // Scales in float8 are stored relative to one of the tensor.
+  if (scales.dtype === "F8_E4M3" && !second) return undefined;
   if (isFloatDType(scales.dtype) || (second && elementCount(second.shape) !== 1)) return undefined;
   const coded = rowByRow("FP4", shape, block, scales);
   const more = second ? { second, ...(divisor ? { isDivided: true } : {}) } : {};
@@ -191,8 +195,9 @@ const words: Rule = (tensor, { settings, get }) => {
   const name = tensor.name.replace(/_packed$/, "");
   const [scales, zeros] = [get(`${name}_scale`), get(`${name}_zero_point`)];
   if (tensor.dtype !== "I32" || tensor.name === name || !scales || tensor.shape.length !== 2) return undefined;
-  const code = codeOf(groupsOf(settings)[0]?.num_bits);
-  if (!code || get(`${name}_g_idx`)) return undefined;
+  const [stated] = groupsOf(settings);
+  const code = codeOf(stated?.num_bits);
+  if (!code || get(`${name}_g_idx`) || (stated?.symmetric === false && !zeros)) return undefined;
   const perWord = 32 / CODE_BITS[code];
   const shape = [tensor.shape[0] ?? 0, (tensor.shape[1] ?? 0) * perWord];
   const block = blockOf(scales, shape, []);

@@ -106,8 +106,10 @@ function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean)
   const [mine, theirs] = [quantisation(left), quantisation(right)];
   if (mine !== theirs) {
     const [packed, plain] = theirs ? [b, a] : [a, b];
+    const { unread } = packed.checkpoint.config;
+    const isRead = plain.checkpoint.asStored ? "is read as values" : `is ${(theirs && mine) ?? "not"}`;
     return [
-      `${called(packed)} is quantised (${theirs ?? mine}), ${called(plain)} is ${theirs ? (mine ?? "not") : "not"}; for ${packed.label}, ${unquantise(theirs ?? mine ?? "")}`,
+      `${called(packed)} is quantised (${theirs ?? mine})${unread ? ` and only copied, as ${unread}` : ""}, ${called(plain)} ${isRead}; for ${packed.label}, ${unquantise(theirs ?? mine ?? "")}`,
     ];
   }
   if (left.layers !== right.layers && !(a.isSliced && b.isSliced)) {

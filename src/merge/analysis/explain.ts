@@ -1,7 +1,8 @@
 // Finds which weighted sum of known models gives each tensor of another, and writes that as a recipe.
 
 import type { Checkpoint } from "../../formats/checkpoint/index.js";
-import { DTYPE_BY_TORCH_NAME, elementCount, groupBy } from "../../kit/index.js";
+import { CheckpointError, DTYPE_BY_TORCH_NAME, elementCount, groupBy } from "../../kit/index.js";
+import { shellQuote } from "../../kit/printing/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import { type Closeness, compareWith, NOT_GIVEN } from "./closeness.js";
@@ -64,12 +65,19 @@ const TELLING = 0.1;
  * fits, else by layer, by attention and feed-forward, or by tensor. What the recipe gives is compared bit for bit, and where bits
  * differ, the roundings are counted. Finer weights, and a spherical interpolation, are tried there: what gives more bits is right.
  * @param models at least two; the base, if it is known, last
+ * @throws CheckpointError if the merged model is quantised
  */
 export async function explainMerge(
   merged: Checkpoint,
   models: readonly KnownModel[],
   { hasBase, ...stream }: StreamOptions & { readonly hasBase: boolean },
 ): Promise<Explanation> {
+  if (merged.asStored) {
+    const advice = `Write it as values first: layergraft export ${shellQuote(merged.source)} --format hf --type bfloat16 --out FOLDER`;
+    throw new CheckpointError(`${merged.name} is quantised: its codes cannot be sums of others. ${advice}`, {
+      file: merged.folder,
+    });
+  }
   const fitted = await measureProducts(merged, models, stream);
   assignWeights(fitted);
   const sources = models.map(({ source }) => source);
