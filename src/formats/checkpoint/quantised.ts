@@ -95,12 +95,11 @@ export function readQuantised(
     return !isFloatDType(dtype) && !ADDED.test(name) && (shape.length > 1 || /^F[468]_/.test(dtype));
   });
   if (found.size === 0 && config.quantized === undefined) return undefined;
-  if (found.size === 0 || unread.length > 0) {
-    const names = formatSome(unread.map(({ name }) => name));
-    const problem =
-      found.size > 0 ? `layergraft finds no scales that fit ${names}` : `layergraft has no rule for ${names}`;
-    return { problem: unread.length > 0 ? problem : "no tensor has scales" };
+  if (unread.length > 0) {
+    const lacks = found.size > 0 ? "finds no scales that fit" : "has no rule for";
+    return { problem: `layergraft ${lacks} ${formatSome(unread.map(({ name }) => name))}` };
   }
+  if (found.size === 0) return { problem: "no tensor has scales" };
   const dtype = statedDType(config);
   const tensors = stored.flatMap((tensor): QuantisedTensor[] => {
     const one = found.get(tensor);
@@ -148,16 +147,18 @@ function blockOf(
   const [height = 1, width = 1] = scales.shape.slice(-2);
   // As many scales as fused matrices do not say where these end.
   if (scales.shape.length === 1 && height !== 1 && height !== rows) return undefined;
-  const isStated = Array.isArray(stated) && stated.length === 2 && stated.every((size) => isSize(size, rows, columns));
-  const [m, n] = isStated ? (stated as number[]) : [128, 128];
-  if (m && n && Math.ceil(rows / m) === height && Math.ceil(columns / n) === width) return [m, n];
+  const largest = Math.max(rows, columns, 128);
+  const isPair = Array.isArray(stated) && stated.length === 2;
+  const sizes = isPair && stated.every((size): size is number => isSize(size, largest)) ? stated : undefined;
+  const [m = 128, n = 128] = sizes ?? [];
+  if (Math.ceil(rows / m) === height && Math.ceil(columns / n) === width) return [m, n];
   // Blocks of another size than the stated one are scales of another tensor, or damaged.
-  if (isStated) return undefined;
+  if (sizes) return undefined;
   return rows % height === 0 && columns % width === 0 ? [rows / height, columns / width] : undefined;
 }
 
-const isSize = (size: unknown, rows: number, columns: number) =>
-  Number.isInteger(size) && (size as number) > 0 && (size as number) <= Math.max(rows, columns, 128);
+const isSize = (size: unknown, largest: number): size is number =>
+  typeof size === "number" && Number.isInteger(size) && size > 0 && size <= largest;
 
 type Rule = (tensor: QuantisedTensor, context: Context) => Found | undefined;
 
