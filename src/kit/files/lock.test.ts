@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { LOCK_FILE, requireUnlocked, takeLock } from "./lock.js";
 
@@ -21,6 +22,24 @@ describe("the lock", () => {
     await lock.release();
     await requireUnlocked(folder);
     await (await takeLock(folder)).release();
+  });
+
+  it("is all that is in the folder while others try to get it", async () => {
+    const lock = await takeLock(folder);
+    const seen = new Set<string>();
+    let isWaiting = true;
+    const refused = expect(Promise.all([takeLock(folder), takeLock(folder)])).rejects.toThrow("is locked by process");
+    const ended = refused.finally(() => {
+      isWaiting = false;
+    });
+    // The folder as it is whenever its holder may rename it.
+    while (isWaiting) {
+      for (const name of readdirSync(folder)) seen.add(name);
+      await setImmediate();
+    }
+    await ended;
+    expect([...seen]).toEqual([LOCK_FILE]);
+    await lock.release();
   });
 
   it("is abandoned if its process is gone, or another has its id", async () => {

@@ -39,22 +39,17 @@ export async function takeLock(folder: string): Promise<Lock> {
   const path = join(folder, LOCK_FILE);
   const self: Holder = { host: hostname(), pid: process.pid, born: await startTimeOf(process.pid), space: await SPACE };
   const text = JSON.stringify(self);
-  const own = uniqueName(path);
-  try {
-    await writeFile(own, text);
-    // The second attempt follows the removal of an abandoned lock.
-    for (let attempt = 0; attempt < 2; attempt++) {
-      try {
-        // Complete from the start, and only one process can create it.
-        await linkOrCreate(own, path, text);
-        return hold(path, text);
-      } catch (error) {
-        if (!isSystemError(error, "EEXIST")) throw error;
-      }
-      await removeIfAbandoned(path, folder);
+  // The second attempt follows the removal of an abandoned lock.
+  for (let attempt = 0; attempt < 2; attempt++) {
+    try {
+      // Only one process can create it. No other file is written: the holder may rename the folder at any moment.
+      await writeFile(path, text, { flag: "wx" });
+      // After a pause of this process before the text, another one may have found the lock abandoned.
+      if ((await textOf(path)) === text) return hold(path, text);
+    } catch (error) {
+      if (!isSystemError(error, "EEXIST")) throw error;
     }
-  } finally {
-    await rm(own, { force: true });
+    await removeIfAbandoned(path, folder);
   }
   throw new LayergraftError("locked", `another process took ${path} at the same moment; try again`, { file: path });
 }
@@ -135,20 +130,6 @@ async function textOf(path: string): Promise<string> {
   return (await isFile(path)) ? readFile(path, "utf8") : "";
 }
 
-/** A hard link makes the lock complete at once. Without links (exFAT), only one process can create the file. */
-async function linkOrCreate(own: string, path: string, text: string): Promise<void> {
-  try {
-    await link(own, path);
-  } catch (error) {
-    if (!["EPERM", "ENOTSUP", "ENOSYS"].some((code) => isSystemError(error, code))) throw error;
-    await writeFile(path, text, { flag: "wx" });
-  }
-}
-
-function uniqueName(path: string): string {
-  return `${path}.${randomBytes(6).toString("hex")}.tmp`;
-}
-
 function hold(path: string, text: string): Lock {
   const timer = setInterval(() => {
     const now = new Date();
@@ -183,7 +164,7 @@ function lockedError({ holder, seconds }: Found, path: string, folder: string): 
 
 /** Removes an abandoned lock, unless another process has just replaced it. */
 async function removeStale(path: string, text: string): Promise<void> {
-  const aside = uniqueName(path);
+  const aside = `${path}.${randomBytes(6).toString("hex")}.tmp`;
   try {
     await rename(path, aside);
   } catch (error) {
