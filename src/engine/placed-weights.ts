@@ -2,7 +2,7 @@
 // scales, other weights as numbers.
 
 import type { StoredWeight } from "../families/index.js";
-import { BLOCK_COLUMNS, splitBytes } from "../kernels/index.js";
+import { BLOCK_COLUMNS, type SplitEncoding, splitBytes } from "../kernels/index.js";
 import { elementCount } from "../kit/index.js";
 import type { Step } from "../merge/index.js";
 import type { Resolver } from "../tensor/expressions/index.js";
@@ -10,11 +10,6 @@ import type { FilePosition, Job } from "../tensor/streaming/index.js";
 import type { Node } from "./graph/node.js";
 import type { QuantizedWeight, Weight } from "./runtime/lower.js";
 import type { ExternalData } from "./runtime/onnx.js";
-
-/** Encodings of matrices as codes, with the bits of a code. */
-export const CODE_BITS = { Q8_0: 8, Q4_0: 4 } as const;
-
-export type CodeEncoding = keyof typeof CODE_BITS;
 
 /** How the nodes of a graph read its weights, by input name. */
 export interface WeightUses {
@@ -32,7 +27,11 @@ export interface PlacedTensor {
   /** As numbers; undefined where only products read it, from codes. */
   readonly plain?: ExternalData & { readonly dtype: keyof typeof DTYPES };
   /** As codes with scales, for products. */
-  readonly quantized?: { readonly encoding: CodeEncoding; readonly codes: ExternalData; readonly scales: ExternalData };
+  readonly quantized?: {
+    readonly encoding: SplitEncoding;
+    readonly codes: ExternalData;
+    readonly scales: ExternalData;
+  };
 }
 
 /** How these nodes read the weights. @param weights by input name */
@@ -56,7 +55,7 @@ export function fillsBlocks({ shape }: Step): boolean {
 
 export interface PlaceOptions {
   /** Encoding of matrices whose rows fill blocks; none stores all weights as numbers. */
-  readonly encoding: CodeEncoding | undefined;
+  readonly encoding: SplitEncoding | undefined;
   /** Element type of a tensor that is stored as numbers. @param names its weights */
   readonly dtypeOf: (names: readonly string[]) => keyof typeof DTYPES;
   /** Reserves bytes in a file. */
@@ -109,8 +108,8 @@ export function placedWeights(
     };
     if (tensor.quantized && products.has(name)) {
       const { encoding, codes, scales } = tensor.quantized;
-      const [bits, block] = [CODE_BITS[encoding], BLOCK_COLUMNS];
-      quantized.set(name, { bits, block, codes: part(codes), scales: part(scales) });
+      const bits = encoding === "Q8_0" ? 8 : 4;
+      quantized.set(name, { bits, block: BLOCK_COLUMNS, codes: part(codes), scales: part(scales) });
     }
     if (tensor.plain && (!tensor.quantized || others.has(name))) {
       weights.set(name, { dtype: DTYPES[tensor.plain.dtype], values: part(tensor.plain) });

@@ -1,8 +1,8 @@
 // `value.name`, `value[key]` and `value[start:end]`, as Jinja's sandbox has them.
 import { bind } from "./arguments.js";
-import { takeEntries, takeText } from "./budget.js";
 import { isEqual } from "./compare.js";
 import { formatBraces } from "./format.js";
+import { takeEntries, takeText } from "./limits.js";
 import { repr } from "./print.js";
 import { textMethod } from "./text-methods.js";
 import {

@@ -1,8 +1,8 @@
 // Values of expressions.
 import { attribute, item, slice } from "./access.js";
-import { spend, takeEntries } from "./budget.js";
 import { compare } from "./compare.js";
 import { escapeHtml, runFilter } from "./filters.js";
+import { spend, takeEntries } from "./limits.js";
 import type { Call, Expression } from "./nodes.js";
 import { calculate, join, negate } from "./operators.js";
 import { toText } from "./print.js";

@@ -1,9 +1,9 @@
 // Filters of Jinja, with `tojson` as transformers defines it.
 import { item } from "./access.js";
 import { bind } from "./arguments.js";
-import { scan, takeText } from "./budget.js";
 import { order } from "./compare.js";
 import { formatPercent } from "./format.js";
+import { scan, takeText } from "./limits.js";
 import { round, toFloat, toInteger } from "./number-filters.js";
 import { calculate } from "./operators.js";
 import { toJson, toText } from "./print.js";

@@ -1,5 +1,5 @@
 // Python's two ways to fill a text: `"%s" % value` and `"{}".format(value)`.
-import { takeText } from "./budget.js";
+import { takeText } from "./limits.js";
 import { floatText, repr, toText } from "./print.js";
 import { asIndex, asNumber, Dict, fail, Tuple, typeName, Undefined, type Value } from "./values.js";
 

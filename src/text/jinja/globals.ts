@@ -2,7 +2,7 @@
 
 import { copied } from "./access.js";
 import { bind } from "./arguments.js";
-import { takeEntries } from "./budget.js";
+import { takeEntries } from "./limits.js";
 import { toText } from "./print.js";
 import { formatTime } from "./strftime.js";
 import {

@@ -1,4 +1,5 @@
-// Limits of one rendering. A template is foreign code that runs here, so all that it does is counted.
+// The guard against hostile templates: limits of steps, characters and depth of one rendering. A template is foreign code that
+// runs here, so all that it does is counted.
 
 /**
  * Most steps: operations, and a quarter for each character that is read. About two seconds. Of 129 published

@@ -1,6 +1,7 @@
 // Python's arithmetic.
-import { checkLength, spend, takeEntries, takeText } from "./budget.js";
+
 import { formatPercent } from "./format.js";
+import { checkLength, spend, takeEntries, takeText } from "./limits.js";
 import { asNumber, defined, fail, Tuple, typeName, type Value } from "./values.js";
 
 /** Whole numbers of more digits are refused, as Python refuses to print them. */

@@ -1,6 +1,7 @@
 // Values as Python prints them: str(), repr() and json.dumps().
-import { scan, spend, takeText } from "./budget.js";
+
 import { order } from "./compare.js";
+import { scan, spend, takeText } from "./limits.js";
 import {
   asNumber,
   Dict,

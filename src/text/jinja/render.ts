@@ -1,9 +1,10 @@
 // Runs the statements of a template.
-import { checkLength, deeper, limited, spend, takeEntries, takeText } from "./budget.js";
+
 import { evaluate, evaluateMarked, given, Scope } from "./evaluate.js";
 import { runFilter } from "./filters.js";
 import { globals, setField } from "./globals.js";
 import { tokenize } from "./lexer.js";
+import { checkLength, deeper, limited, spend, takeEntries, takeText } from "./limits.js";
 import { Loop } from "./loop.js";
 import type { Expression, MacroBody, Statement, Target } from "./nodes.js";
 import { parse } from "./parser.js";
@@ -25,8 +26,8 @@ import {
   type Value,
 } from "./values.js";
 
-export { LimitError } from "./budget.js";
 export { SyntaxProblem } from "./lexer.js";
+export { LimitError } from "./limits.js";
 export { Refusal, TemplateFailure } from "./values.js";
 
 export interface Program {

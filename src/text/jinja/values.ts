@@ -1,5 +1,5 @@
 // Values of templates: Python's, as far as chat templates have them.
-import { spend, takeEntries } from "./budget.js";
+import { spend, takeEntries } from "./limits.js";
 
 /** A whole number is a bigint, and a float a number. */
 export type Value =
