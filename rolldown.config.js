@@ -53,7 +53,7 @@ const main = {
         { name: "common", test: /src\/kit\/(errors|json|version|printing\/(format|terminal))\.ts$/ },
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },
-        { name: "merge", test: /src\/merge\/(plan|methods|output)\// },
+        { name: "merge", test: /src\/merge\/(recipe|plan|methods|output)\// },
       ],
     },
   },

@@ -12,8 +12,15 @@ import {
 import { type AddedToken, textFoldersOf } from "../formats/vocabulary/index.js";
 import { digestOfJson, stampOf } from "../kit/files/index.js";
 import { MismatchError, RecipeError } from "../kit/index.js";
-import { isOnFactors, isRecipeFile, type OpenedPlan, planRecipe, type RecipeInput, type Step } from "../merge/index.js";
-import { planRecipeFile } from "../merge/mergekit/index.js";
+import {
+  isOnFactors,
+  isRecipeFile,
+  type OpenedPlan,
+  planRecipe,
+  planRecipeFile,
+  type RecipeInput,
+  type Step,
+} from "../merge/index.js";
 import { outputConfig } from "../merge/output/index.js";
 import type { Sources } from "../tensor/expressions/index.js";
 import type { Measurement } from "../tensor/measurements/index.js";

@@ -5,10 +5,16 @@ export { defaultSwapLayers, type SwapRecipe, swapOwners } from "./methods/swap.j
 export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
 export { LAYER_COUNTS } from "./plain.js";
 export { isOnFactors } from "./plan/factor-sources.js";
-export { isRecipeFile } from "./plan/inner-recipes.js";
-export { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "./plan/method-reference.js";
-export type { MethodKit, OwnMethod } from "./plan/own-methods.js";
-export { type OpenedPlan, openPlan, planRecipe, toWrite } from "./plan/planner.js";
+export { openPlan } from "./plan/open-plan.js";
+export { type OpenedPlan, planRecipe, planRecipeFile, toWrite } from "./plan/planner.js";
+export { isRecipeFile } from "./recipe/inner-recipes.js";
+export {
+  type MethodReference,
+  methodReferences,
+  outputReferences,
+  recipeJsonSchema,
+} from "./recipe/method-reference.js";
+export type { MethodKit, OwnMethod } from "./recipe/own-methods.js";
 export {
   LIST_FIELDS,
   mapSources,
@@ -19,5 +25,5 @@ export {
   type RecipeInput,
   SOURCE_FIELDS,
   sourcesOf,
-} from "./plan/recipe.js";
-export { checkRecipe, parseRecipe, readRecipe, recipeProblems } from "./plan/recipe-file.js";
+} from "./recipe/recipe.js";
+export { checkRecipe, parseRecipe, readRecipe, recipeProblems } from "./recipe/recipe-file.js";

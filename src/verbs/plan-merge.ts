@@ -6,6 +6,7 @@ import {
   type Plan,
   type PlanSource,
   planRecipe,
+  planRecipeFile,
   type Step,
   toWrite,
 } from "../merge/index.js";
@@ -112,7 +113,6 @@ export async function planMerge(recipe: RecipeInput | string, options: PlanMerge
   const { folder = ".", signal, allowCode, fields, seed } = options;
   if (signal?.aborted) throw new CancelledError("stopped; nothing was written");
   if (typeof recipe === "string") {
-    const { planRecipeFile } = await import("../merge/mergekit/index.js");
     const { opened, notes } = await planRecipeFile(recipe, fields, hubOf(options), allowCode, seed);
     return new MergePlan(opened, notes);
   }

@@ -15,9 +15,9 @@ import {
 } from "../../tensor/measurements/index.js";
 import { pairsOf, type StreamOptions } from "../../tensor/streaming/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
-import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";
+import { resolveSource } from "../recipe/inner-recipes.js";
 import { autoThreshold, countOverlap, countRows, jaccard, type RowOverlap, type ThresholdSpec } from "./thresholds.js";
 
 export interface AnalyzeOptions extends StreamOptions, SourceOptions {

@@ -13,7 +13,7 @@ import {
 } from "../../tensor/streaming/index.js";
 import { compileCompare } from "../output/compile.js";
 import { planRecipe } from "../plan/planner.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import type { KnownModel } from "./fit-weights.js";
 
 export interface Closeness {

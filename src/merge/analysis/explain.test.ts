@@ -8,7 +8,7 @@ import { type Family, family } from "../../../test/support/method-reference.js";
 import { readFolder, roundTo } from "../../../test/support/numbers.js";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { writeSafetensors } from "../../formats/safetensors/index.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import { type Explanation, explainMerge } from "./explain.js";
 
 const bench = new Bench();

@@ -4,7 +4,7 @@ import type { Checkpoint } from "../../formats/checkpoint/index.js";
 import { CheckpointError, DTYPE_BY_TORCH_NAME, elementCount, groupBy } from "../../kit/index.js";
 import { shellQuote } from "../../kit/printing/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import { type Closeness, compareWith, NOT_GIVEN } from "./closeness.js";
 import { recipeOf, slerpOf } from "./explained-recipe.js";
 import { fitArc } from "./fit-arc.js";

@@ -3,7 +3,7 @@
 import { blockOf, type CheckpointTensor } from "../../formats/checkpoint/index.js";
 import { groupBy } from "../../kit/index.js";
 import { formatRanges } from "../../kit/printing/index.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 
 export interface Weighted {
   readonly stored: CheckpointTensor;

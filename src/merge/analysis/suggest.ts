@@ -6,7 +6,7 @@ import { weightsByShare } from "../methods/share-swap.js";
 import { defaultSwapLayers, PAPER_DEPTH } from "../methods/swap.js";
 import { sharesOf } from "../methods/weights-by-owner.js";
 import { ownerOfLayer, type SwapLayers } from "../plain.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import type { Analysis } from "./analysis.js";
 
 /** A configuration to try. */

@@ -7,9 +7,9 @@ import type { StreamOptions } from "../../tensor/streaming/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Operand, OperandTensor } from "../methods/operand.js";
 import { matcher, matchesPattern } from "../methods/parameter.js";
-import { resolveSource } from "../plan/inner-recipes.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";
+import { resolveSource } from "../recipe/inner-recipes.js";
 
 export interface ExtractOptions extends StreamOptions, SourceOptions {
   /** The model that the adapter will be added to. */

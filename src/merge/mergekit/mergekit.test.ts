@@ -11,8 +11,8 @@ import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { writeSharded } from "../../formats/safetensors/index.js";
 import { RecipeError } from "../../kit/index.js";
-import type { RecipeInput } from "../plan/recipe.js";
-import { parseRecipe } from "../plan/recipe-file.js";
+import type { RecipeInput } from "../recipe/recipe.js";
+import { parseRecipe } from "../recipe/recipe-file.js";
 import { parseMergekit } from "./read-mergekit.js";
 
 const LAYERS = 4;

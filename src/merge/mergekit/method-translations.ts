@@ -2,10 +2,10 @@
 import { didYouMean, shorten } from "../../kit/printing/index.js";
 import { METHODS } from "../methods/index.js";
 import type { Translation } from "../methods/mergekit.js";
-import type { AnyMethod } from "../methods/method.js";
+import type { Method } from "../methods/method.js";
 
 export const TRANSLATIONS: Readonly<Record<string, Translation>> = Object.fromEntries(
-  (METHODS as readonly Pick<AnyMethod, "name" | "mergekit">[]).flatMap(({ name, mergekit }) =>
+  (METHODS as readonly Pick<Method, "name" | "mergekit">[]).flatMap(({ name, mergekit }) =>
     mergekit ? [[mergekit.name ?? name, mergekit]] : [],
   ),
 );

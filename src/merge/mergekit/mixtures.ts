@@ -4,7 +4,7 @@ import { isObject } from "../../kit/index.js";
 import { checkSchema, type Problem } from "../../kit/settings/index.js";
 import { GATE_MODES } from "../../tensor/measurements/index.js";
 import { mixtureProblems } from "../methods/moe.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import { dtype, listed, optional, reference, unknownProblems } from "./mergekit-schema.js";
 import type { MergekitRecipe } from "./translate.js";
 

@@ -2,7 +2,7 @@ import { type HubAccess, locateOrFetch, readConfig } from "../../formats/checkpo
 import { RecipeError } from "../../kit/index.js";
 import { loadYaml, readSettingsText } from "../../kit/settings/index.js";
 import type { NestedRecipe } from "../methods/fields.js";
-import { mapSources, type RecipeInput } from "../plan/recipe.js";
+import { mapSources, type RecipeInput } from "../recipe/recipe.js";
 import { refusalOf } from "./method-translations.js";
 import { labelOf, type MergekitRecipe, translate } from "./translate.js";
 

@@ -4,7 +4,7 @@ import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { SliceMerge, SliceModel, Translation } from "../methods/mergekit.js";
 import type { Parameter } from "../methods/parameter.js";
-import { type RecipeInput, sourcesOf } from "../plan/recipe.js";
+import { type RecipeInput, sourcesOf } from "../recipe/recipe.js";
 import { TEMPLATES } from "./chat-templates.js";
 import type { Configuration, Path } from "./mergekit-schema.js";
 import { type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";

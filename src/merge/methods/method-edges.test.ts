@@ -8,7 +8,7 @@ import { toNumbers } from "../../../test/support/numbers.js";
 import type { TensorData } from "../../formats/safetensors/index.js";
 import { executePlan } from "../output/execute-plan.js";
 import { planRecipe } from "../plan/planner.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 
 const bench = new Bench();
 

@@ -1,5 +1,6 @@
 // The definition of a merge method: name, fields, formula, and the tensors of its result.
 import { z } from "zod";
+import type { Checkpoint } from "../../formats/checkpoint/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { isSource, parametersOf } from "./fields.js";
 import type { Translation } from "./mergekit.js";
@@ -20,6 +21,14 @@ export interface Merged {
   readonly layerOrder?: readonly number[] | undefined;
   /** Fields that replace those of the lead's config.json; such a model cannot be a source of another recipe. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** A source in the form that a method takes it in. */
+export interface Replaced {
+  readonly field: string;
+  readonly checkpoint: Checkpoint;
+  /** On the change. */
+  readonly notes: readonly string[];
 }
 
 /** What `layergraft measure` writes; merges weigh by all but activations. */
@@ -52,6 +61,8 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly example: z.input<Schema>;
   /** Fills in defaults that depend on the model's depth; the output records the result. */
   readonly complete?: (recipe: z.output<Schema>, layers: number) => z.output<Schema>;
+  /** Gives a source another form before the sources are compared. @param get a source, as it was opened */
+  readonly replace?: (recipe: z.output<Schema>, get: (field: string) => Checkpoint) => Promise<Replaced>;
   /** The merged model, tensor by tensor. */
   readonly tensors: (
     recipe: z.output<Schema>,
@@ -64,15 +75,6 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly describe: (recipe: z.output<Schema>, name: (field: string) => string, layers: number) => string;
   /** How averages are weighted. */
   readonly weighting?: (recipe: z.output<Schema>) => string;
-}
-
-/** A method of any type, for a recipe that was checked against its schema. */
-export interface AnyMethod extends Omit<Method, "complete" | "tensors" | "headline" | "describe" | "weighting"> {
-  readonly complete?: (recipe: object, layers: number) => object;
-  readonly tensors: (recipe: object, sources: Operands, context: PlanContext) => ReturnType<Method["tensors"]>;
-  readonly headline: (recipe: object) => string;
-  readonly describe: (recipe: object, name: (field: string) => string, layers: number) => string;
-  readonly weighting?: (recipe: object) => string;
 }
 
 /** The schema of a method's recipes. */

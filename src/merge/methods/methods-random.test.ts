@@ -33,8 +33,8 @@ import type { TensorData } from "../../formats/safetensors/index.js";
 import { CheckpointError, LayergraftError, RecipeError } from "../../kit/index.js";
 import { executePlan } from "../output/execute-plan.js";
 import { planRecipe } from "../plan/planner.js";
-import type { RecipeInput } from "../plan/recipe.js";
-import { parseRecipe } from "../plan/recipe-file.js";
+import type { RecipeInput } from "../recipe/recipe.js";
+import { parseRecipe } from "../recipe/recipe-file.js";
 
 const bench = new Bench();
 

@@ -44,7 +44,7 @@ import {
   trim,
   trimExactly,
 } from "../../../test/support/method-reference.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import { METHODS } from "./index.js";
 
 const bench = new Bench();

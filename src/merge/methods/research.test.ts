@@ -7,7 +7,7 @@ import { readFolder, toNumbers } from "../../../test/support/numbers.js";
 import { dgHard, isoC, isoCts, tsvM, turnedColumns, widen } from "../../../test/support/research-reference.js";
 import { executePlan } from "../output/execute-plan.js";
 import { planRecipe } from "../plan/planner.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 
 const bench = new Bench();
 const check = async (recipe: RecipeInput, wanted: Expectation) =>

@@ -20,7 +20,7 @@ import { toNumbers } from "../../../test/support/numbers.js";
 import { writeSafetensors } from "../../formats/safetensors/index.js";
 import { Random } from "../../kit/index.js";
 import { planRecipe } from "../plan/planner.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 
 const bench = new Bench();
 type Statistics = ReadonlyMap<string, { readonly shape: readonly number[]; readonly values: readonly number[] }>;

@@ -15,7 +15,7 @@ import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "
 import { executePlan } from "../output/execute-plan.js";
 import { verifyOutput } from "../output/verify.js";
 import { planRecipe } from "../plan/planner.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 
 const planSwap = (fields: Omit<Extract<RecipeInput, { method: "swap" }>, "method">) =>
   planRecipe({ method: "swap", ...fields });

@@ -11,7 +11,7 @@ import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
 import type { Progress } from "../../kit/index.js";
 import { planRecipe } from "../plan/planner.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import { executePlan } from "./execute-plan.js";
 import { summarizePlan } from "./summary.js";
 import { verifyOutput } from "./verify.js";

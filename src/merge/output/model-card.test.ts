@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { planRecipe } from "../plan/planner.js";
-import { readRecipe } from "../plan/recipe-file.js";
+import { readRecipe } from "../recipe/recipe-file.js";
 import { executePlan } from "./execute-plan.js";
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex");

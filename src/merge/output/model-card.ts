@@ -11,7 +11,7 @@ import { formatPercent, shellQuote } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { leavesOf } from "../../tensor/expressions/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
-import { type MergeRecipe, mapSources, methodOf, type Plan } from "../plan/recipe.js";
+import { type MergeRecipe, mapSources, methodOf, type Plan } from "../recipe/recipe.js";
 
 export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, title: string): Promise<string> {
   const lead = sources.get(plan.configFrom);

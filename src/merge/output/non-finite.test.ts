@@ -6,7 +6,7 @@ import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder } from "../../../test/support/numbers.js";
 import { METHODS } from "../methods/index.js";
 import { planRecipe } from "../plan/planner.js";
-import type { RecipeInput } from "../plan/recipe.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import { executePlan } from "./execute-plan.js";
 import { verifyOutput } from "./verify.js";
 

@@ -9,7 +9,7 @@ import { checkSchema, formatProblem, recordOf } from "../../kit/settings/index.j
 import type { Measured } from "../../tensor/expressions/index.js";
 import { packedResult, packResult, unpackResult, valueSchema } from "../../tensor/expressions/index.js";
 import { PLAN_FORMAT, PROVENANCE_FILE } from "../model-plan.js";
-import type { Plan } from "../plan/recipe.js";
+import type { Plan } from "../recipe/recipe.js";
 import { publicRecipe } from "./model-card.js";
 import { MAX_PROVENANCE_BYTES } from "./output-folder.js";
 

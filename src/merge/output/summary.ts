@@ -10,7 +10,7 @@ import { countBytes, countFetched, type Job } from "../../tensor/streaming/index
 import type { PlanSource, Step } from "../model-plan.js";
 import { planAdapter } from "../plan/adapter-plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
-import { type Plan, sourcesOf } from "../plan/recipe.js";
+import { type Plan, sourcesOf } from "../recipe/recipe.js";
 import { factorBytes, isCopied, tensorBytes } from "./adapter-factors.js";
 import { compileWrite, copied } from "./compile.js";
 

@@ -34,8 +34,8 @@ import {
 } from "../../tensor/streaming/index.js";
 import { PROVENANCE_FILE, type Step } from "../model-plan.js";
 import { type FactorStep, planAdapter } from "../plan/adapter-plan.js";
-import { openPlan } from "../plan/planner.js";
-import type { Plan } from "../plan/recipe.js";
+import { openPlan } from "../plan/open-plan.js";
+import type { Plan } from "../recipe/recipe.js";
 import { compareFactor, factorBytes, tensorBytes } from "./adapter-factors.js";
 import { digestFiles } from "./companion-files.js";
 import { compileCompare, type WrittenTensor } from "./compile.js";

@@ -24,8 +24,8 @@ import {
   type WeightedValue,
 } from "../../tensor/expressions/index.js";
 import type { Step } from "../model-plan.js";
+import { methodOf, type Plan } from "../recipe/recipe.js";
 import { changedModules, isOnFactors } from "./factor-sources.js";
-import { methodOf, type Plan } from "./recipe.js";
 
 /** An adapter factor to write: factors of experts, joined along the rank. */
 export interface FactorStep {

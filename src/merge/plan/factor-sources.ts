@@ -10,7 +10,7 @@ import {
 } from "../../formats/checkpoint/index.js";
 import { MismatchError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import { methodOf, type Recipe, sourcesOf } from "./recipe.js";
+import { methodOf, type Recipe, sourcesOf } from "../recipe/recipe.js";
 
 type Delta = NonNullable<CheckpointTensor["lowRank"]>;
 

@@ -27,7 +27,6 @@ import {
   requireSameKinds,
   requireSameShape,
 } from "../methods/operand.js";
-import { type NeededStatistics, openStatistics } from "./needed-statistics.js";
 import {
   isDonor,
   isListField,
@@ -38,11 +37,11 @@ import {
   type Recipe,
   sourcesOf,
   statisticsFieldOf,
-} from "./recipe.js";
+} from "../recipe/recipe.js";
+import { type NeededStatistics, openStatistics } from "./needed-statistics.js";
 import { pathOf } from "./relatedness.js";
-import { transplantIn } from "./transplant.js";
 
-type AnyRecipe = MergeRecipe | NestedRecipe;
+export type AnyRecipe = MergeRecipe | NestedRecipe;
 
 /** The place of a source in the recipe. */
 interface RecipePlace {
@@ -165,7 +164,7 @@ export class OperandBuilder implements PlanContext {
           : undefined;
       await this.open(source, label, { recipe: prefix, field: String(field), isBase, isSliced, statistics });
     }
-    for (const note of await transplantIn(recipe, this.sources, prefix)) this.note(note);
+    for (const note of await replaceSource(recipe, this.sources, prefix)) this.note(note);
   }
 
   /** Whether a source is only a base for changes and not merged itself. */
@@ -325,6 +324,21 @@ export class OperandBuilder implements PlanContext {
     const lead = { id: label, checkpoint };
     return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead, tokenizerFrom: label };
   }
+}
+
+/**
+ * Gives a source the form that the method of a recipe takes it in, such as with another tokenizer.
+ * @param sources by label; changed in place
+ * @param prefix of the recipe's labels
+ * @returns notes
+ */
+export async function replaceSource(recipe: AnyRecipe, sources: Map<string, Checkpoint>, prefix: string) {
+  const get = (field: string) => sources.get(`${prefix}${field}`) as Checkpoint;
+  const replaced = await methodOf(recipe).replace?.(recipe, get);
+  if (!replaced) return [];
+  const label = `${prefix}${replaced.field}`;
+  sources.set(label, replaced.checkpoint);
+  return replaced.notes.map((note) => `${label}: ${note}`);
 }
 
 /** A checkpoint with the tensors of its layers alone. */

@@ -11,8 +11,9 @@ import type { MeasureGates } from "../../tensor/measurements/index.js";
 import { COMBINATIONS, METHODS } from "../methods/index.js";
 import { OPERATIONS } from "../methods/operations.js";
 import { executePlan } from "../output/execute-plan.js";
-import { type OpenedPlan, openPlan, planRecipe } from "./planner.js";
-import type { Plan, RecipeInput } from "./recipe.js";
+import type { Plan, RecipeInput } from "../recipe/recipe.js";
+import { openPlan } from "./open-plan.js";
+import { type OpenedPlan, planRecipe } from "./planner.js";
 
 const bench = new Bench();
 const gates: MeasureGates = async ({ layers, experts, width }) =>

@@ -4,34 +4,28 @@ import { basename, resolve } from "node:path";
 import {
   type Checkpoint,
   companionNotes,
-  HUB_PREFIX,
   type HubAccess,
-  hubPlace,
-  openCheckpoint,
-  pinKey,
   requireStackable,
   type SourceOptions,
   unquantise,
-  withCommonNames,
 } from "../../formats/checkpoint/index.js";
-import { alignVocabularies, isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
-import { DTYPE_BY_TORCH_NAME, isFloatDType, LayergraftError, MismatchError, RecipeError } from "../../kit/index.js";
+import { isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
+import { DTYPE_BY_TORCH_NAME, isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
 import { formatPercent, formatSome, plural } from "../../kit/printing/index.js";
 import { hasOperation, leavesOf } from "../../tensor/expressions/index.js";
-import { measuredSources, placeholders, requireKnown } from "../../tensor/measurements/index.js";
+import { measuredSources, placeholders } from "../../tensor/measurements/index.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
+import { resolveSources } from "../recipe/inner-recipes.js";
+import { loadOwnMethods } from "../recipe/own-methods.js";
+import { findMethod, mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "../recipe/recipe.js";
+import { checkRecipe, readRecipe } from "../recipe/recipe-file.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
-import { resolveSources } from "./inner-recipes.js";
 import { OperandBuilder } from "./operand-builder.js";
-import { loadOwnMethods, reloadOwnMethods } from "./own-methods.js";
-import { isDonor, isStatistics, mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "./recipe.js";
-import { checkRecipe } from "./recipe-file.js";
 import { compareWeights, type Relatedness } from "./relatedness.js";
 import { copiesCodes, keepsTogether } from "./stored-plan.js";
-import { transplantAll } from "./transplant.js";
 
 /** A plan with its opened checkpoints. */
 export interface OpenedPlan {
@@ -67,6 +61,47 @@ export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {})
   const asStored = copiesCodes(planned) ? await planAsStored(complete, options, planned, notes) : undefined;
   const { plan, sources } = planned;
   return { plan: code.length > 0 ? { ...plan, code } : plan, sources, ...(asStored ? { asStored } : {}) };
+}
+
+/**
+ * Plans a recipe file or a mergekit configuration. Relative paths start from the recipe's folder, or for a mergekit
+ * configuration from the working folder, as in mergekit.
+ * @param fields override those of the file
+ * @param hub access to the hub for sources that are not on this machine; none by default
+ * @param allowCode whether to run a file that the recipe names as its method
+ * @param seed seed of each method in it that makes random choices; default: those of the recipe
+ * @returns the plan, and notes on the translation of a mergekit configuration
+ * @throws RecipeError with the line of each problem, including problems that only the models reveal
+ * @throws see `planRecipe`
+ */
+export async function planRecipeFile(
+  file: string,
+  fields: Partial<RecipeInput> = {},
+  hub?: HubAccess,
+  allowCode = false,
+  seed?: number,
+): Promise<{ readonly opened: OpenedPlan; readonly notes: readonly string[] }> {
+  const { readMergekit } = await import("../mergekit/index.js");
+  const converted = await readMergekit(file, hub);
+  if (converted) {
+    const recipe = seeded({ ...converted.recipe, ...fields } as RecipeInput, seed);
+    return { opened: await planRecipe(recipe, { hub }), notes: converted.notes };
+  }
+  const { recipe: written, folder, lineOf } = await readRecipe(file);
+  try {
+    const recipe = seeded({ ...written, ...fields } as RecipeInput, seed);
+    return { opened: await planRecipe(recipe, { folder, hub, allowCode }), notes: [] };
+  } catch (error) {
+    const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
+    if (!(error instanceof RecipeError) || line === undefined) throw error;
+    throw RecipeError.at(error.where, `${file}, line ${line}: ${error.message}`);
+  }
+}
+
+function seeded<R extends { readonly method: string }>(recipe: R, seed: number | undefined): R {
+  if (seed === undefined) return recipe;
+  const inner = mapSources(recipe, (source) => (typeof source === "string" ? source : seeded(source, seed)));
+  return "seed" in (findMethod(recipe.method)?.schema.shape ?? {}) ? { ...inner, seed } : inner;
 }
 
 /** The plan over codes and scales; undefined where the sources have different ones, or it would separate them. */
@@ -311,78 +346,4 @@ function describe(id: string, checkpoint: Checkpoint, asStored: boolean): PlanSo
     digest: checkpoint.digest,
     files: checkpoint.files.map(({ path, bytes, headerDigest }) => ({ name: basename(path), bytes, headerDigest })),
   };
-}
-
-/**
- * Opens the sources of a plan that was saved or sent, those on the hub at the same commits.
- * @param hub access to the hub for sources that are not on this machine; none by default
- * @param advice for the error of a source that changed
- * @param allowCode whether to run the files that are its methods
- * @returns the opened plan, with notes on branches that have moved
- * @throws LayergraftError if a source's files changed since planning, or another version made it
- */
-export async function openPlan(
-  plan: Plan,
-  hub?: HubAccess,
-  advice = "Plan again.",
-  allowCode = false,
-): Promise<OpenedPlan & { readonly moved: readonly string[] }> {
-  requireKnown(plan.measurements);
-  await reloadOwnMethods(plan.code ?? [], allowCode);
-  const sources = new Map<string, Checkpoint>();
-  const moved = new Set<string>();
-  const access = hub && { ...hub, pins: pinsOf(plan) };
-  for (const source of plan.sources) {
-    const { id, folder, digest } = source;
-    const checkpoint = await openCheckpoint(sourceText(source, access !== undefined), { hub: access });
-    for (const sentence of checkpoint.moved) moved.add(sentence);
-    if (checkpoint.digest !== digest) {
-      throw new LayergraftError(
-        "changed",
-        `${folder} changed since the plan was made: its weight files differ in size or header. ${advice}`,
-        {
-          file: folder,
-          expected: digest,
-          actual: checkpoint.digest,
-        },
-      );
-    }
-    sources.set(id, (source.asStored && checkpoint.asStored) || checkpoint);
-  }
-  await transplantAll(plan.recipe, sources);
-  const factors = isOnFactors(plan.recipe) ? factorSources(plan.recipe, sources) : sources;
-  const named = withCommonNames(new Map([...factors].filter(([label]) => !isDonor(label))));
-  const common = new Map([...factors, ...named.checkpoints]);
-  if (plan.recipe.vocabulary === undefined) return { plan, sources: common, moved: [...moved] };
-  const models = new Map([...common].filter(([label]) => !isStatistics(label)));
-  const alignment = await alignVocabularies(models, plan.recipe.vocabulary);
-  if (alignment.digest !== plan.vocabulary?.digest) {
-    throw new LayergraftError("changed", `the tokenizers of the sources changed since the plan was made. ${advice}`);
-  }
-  return { plan, sources: new Map([...common, ...alignment.checkpoints]), moved: [...moved] };
-}
-
-/**
- * A source of a plan as `openCheckpoint` takes it.
- * @param isPinned whether pins say which commits revisions are
- */
-function sourceText({ folder, adapter, revision, adapterRevision }: PlanSource, isPinned: boolean): string {
-  const text = (path: string, asked: string | undefined) => {
-    const onHub = asked === undefined ? undefined : hubPlace(path);
-    return onHub ? `${HUB_PREFIX}${onHub.name}@${isPinned ? asked : onHub.commit}` : path;
-  };
-  return adapter === undefined ? text(folder, revision) : `${text(folder, revision)}+${text(adapter, adapterRevision)}`;
-}
-
-/** Commits of the sources on the hub, for `HubAccess.pins`. */
-export function pinsOf({ sources }: Pick<Plan, "sources">): Map<string, string> {
-  const places = sources.flatMap(({ folder, revision, adapter = "", adapterRevision }) => [
-    { onHub: hubPlace(folder), asked: revision },
-    { onHub: hubPlace(adapter), asked: adapterRevision },
-  ]);
-  return new Map(
-    places.flatMap(({ onHub, asked }) =>
-      onHub && asked !== undefined ? [[pinKey(onHub.name, asked), onHub.commit] as const] : [],
-    ),
-  );
 }

@@ -8,8 +8,8 @@ import { Bench, expectClosely, readFolders, type Tensors, valuesOf } from "../..
 import { readFolder } from "../../../test/support/numbers.js";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { type TensorData, writeSharded } from "../../formats/safetensors/index.js";
+import type { RecipeInput } from "../recipe/recipe.js";
 import { planRecipe } from "./planner.js";
-import type { RecipeInput } from "./recipe.js";
 
 const bench = new Bench();
 const EXTRA = ["both", "one", "two"].map((name) => `model.extra.${name}.weight`);

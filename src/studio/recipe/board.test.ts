@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { planMerge } from "../../index.js";
 import { OUTPUT_FIELDS } from "../../merge/plain.js";
-import { outputFields } from "../../merge/plan/recipe.js";
+import { outputFields } from "../../merge/recipe/recipe.js";
 import {
   assign,
   type Board,

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeAll, expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { analyzeExperts } from "../analysis/analysis.js";
-import { planRecipe } from "./planner.js";
+import { planRecipe } from "../plan/planner.js";
 import type { RecipeInput } from "./recipe.js";
 
 const root = realpathSync(temporaryFolder());

@@ -5,7 +5,7 @@ import { parseBytes } from "../../kit/printing/index.js";
 import type { AsWritten } from "../../kit/settings/index.js";
 import { modelOf, type SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";
-import type { AnyMethod, Method } from "../methods/method.js";
+import type { Method } from "../methods/method.js";
 import type { TensorPlan } from "../model-plan.js";
 
 type Schemas = (typeof METHODS)[number]["schema"];
@@ -94,19 +94,19 @@ export type Recipe = MergeRecipe & Readonly<z.output<OutputFields>>;
 /** A recipe as written, before defaults. */
 export type RecipeInput = AsWritten<z.input<Schemas> & z.input<OutputFields>>;
 
-const BY_NAME: Map<string, AnyMethod> = new Map(METHODS.map((method) => [method.name, method as unknown as AnyMethod]));
+const BY_NAME: Map<string, Method> = new Map(METHODS.map((method) => [method.name, method as unknown as Method]));
 
 /** Makes a method known that is not built in. */
 export function addMethod(method: Method): void {
-  BY_NAME.set(method.name, method as unknown as AnyMethod);
+  BY_NAME.set(method.name, method);
 }
 
-export function findMethod(name: string): AnyMethod | undefined {
+export function findMethod(name: string): Method | undefined {
   return BY_NAME.get(name);
 }
 
-export function methodOf(recipe: { readonly method: string }): AnyMethod {
-  return BY_NAME.get(recipe.method) as AnyMethod;
+export function methodOf(recipe: { readonly method: string }): Method {
+  return BY_NAME.get(recipe.method) as Method;
 }
 
 /** Fields that name one source each, in any method. */
