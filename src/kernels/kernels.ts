@@ -56,7 +56,7 @@ interface Exports
   subtract(a: number, b: number, n: number): void;
   trimBy(a: number, by: number, n: number, low: number, high: number): void;
   drop(a: number, n: number, index: number, seed0: number, seed1: number, bound: number, scale: number): void;
-  consensus(
+  electSigns(
     table: number,
     weights: number,
     count: number,

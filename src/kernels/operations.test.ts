@@ -164,8 +164,8 @@ describe("the kernel equals the plain reference, bit for bit:", () => {
         const addresses = arrays.map((array) => memory.put(array));
         const at = memory.put(Float32Array.from(weights));
         const table = memory.table(addresses);
-        memory.kernels.wasm.consensus(table, at, arrays.length, first.length, tie, weighted, normalize);
-        plain.consensus(arrays, weights.map(f), tie, weighted, normalize);
+        memory.kernels.wasm.electSigns(table, at, arrays.length, first.length, tie, weighted, normalize);
+        plain.electSigns(arrays, weights.map(f), tie, weighted, normalize);
         memory.expect(addresses[0] ?? 0, first);
         others.forEach((other, i) => {
           memory.expect(addresses[i + 1] ?? 0, other);

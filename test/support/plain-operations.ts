@@ -37,7 +37,7 @@ export function drop(a: Float32Array, index: number, seed0: number, seed1: numbe
 }
 
 /** The weighted mean (or sum) of the elements that have the sign of the elements' sum, to the first array. */
-export function consensus(
+export function electSigns(
   arrays: readonly Float32Array[],
   weights: readonly number[],
   tie: number,

@@ -28,7 +28,7 @@ export function trimBy(a: usize, by: usize, n: i32, low: f32, high: f32): void {
  * Out of `count` buffers, whose addresses are in `buffers` and weights (float32) in `weights`: the weighted mean (or
  * sum) of the elements that have the sign of the elements' sum. Writes to the first buffer.
  */
-export function consensus(
+export function electSigns(
   buffers: usize,
   weights: usize,
   count: i32,

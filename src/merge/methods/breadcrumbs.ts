@@ -2,6 +2,7 @@
 import { elementCount } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
 import { EXACT, taskVectors } from "./mergekit.js";
+import type { Operands } from "./method.js";
 import type { PlanContext } from "./operand.js";
 import {
   type Change,
@@ -45,26 +46,26 @@ export const breadcrumbsTies = sparsifyingMethod("elected", {
   example: { density: 0.9 },
 });
 
-function dropByRank(
-  { name, tensor, expert, delta }: Change,
-  { density, gamma }: { readonly density: number; readonly gamma: number },
-  { cutoff }: { readonly cutoff?: Cutoff },
-  context: PlanContext,
-): Value {
-  const n = elementCount(tensor.shape);
-  const kept = Math.floor(density * n);
-  // `density` wins where the two add up to more than 1.
-  const top = Math.min(Math.floor(gamma * n), n - kept);
-  const bottom = n - kept - top;
-  if (kept === n) return delta;
-  if (kept === 0) return { sum: [{ weight: 0, value: delta }] };
-  const cut = cutMeasurement(cutoff, {
-    id: `changes of rank ${bottom} to ${n - top - 1} of ${name} of ${expert.label}`,
-    label: `the order of the changes of ${expert.label}`,
-    values: [delta],
-    of: [expert.label],
-    keep: kept,
-    ...(top > 0 ? { above: top } : {}),
-  });
-  return within(cut, 0, delta, context);
+function dropByRank({ cutoff }: { readonly cutoff?: Cutoff }, _: Operands, context: PlanContext) {
+  return (
+    { name, tensor, expert, delta }: Change,
+    { density, gamma }: { readonly density: number; readonly gamma: number },
+  ): Value => {
+    const n = elementCount(tensor.shape);
+    const kept = Math.floor(density * n);
+    // `density` wins where the two add up to more than 1.
+    const top = Math.min(Math.floor(gamma * n), n - kept);
+    const bottom = n - kept - top;
+    if (kept === n) return delta;
+    if (kept === 0) return { sum: [{ weight: 0, value: delta }] };
+    const cut = cutMeasurement(cutoff, {
+      id: `changes of rank ${bottom} to ${n - top - 1} of ${name} of ${expert.label}`,
+      label: `the order of the changes of ${expert.label}`,
+      values: [delta],
+      of: [expert.label],
+      keep: kept,
+      ...(top > 0 ? { above: top } : {}),
+    });
+    return within(cut, 0, delta, context);
+  };
 }

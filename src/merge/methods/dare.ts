@@ -22,7 +22,13 @@ const common = {
   tag: "dare",
   shares: { density: [0.5, "probability of keeping a change"] },
   fields,
-  sparsify: dropAtRandom,
+  sparsify:
+    ({ seed }: z.output<z.ZodObject<ReturnType<typeof fields>>>) =>
+    ({ name, expert, delta }: Change, { density }: { readonly density: number }, how: string): Value => {
+      if (density >= 1) return delta;
+      const scale = how === "density" && density > 0 ? 1 / density : 1;
+      return { op: "drop", of: [delta], density, scale, seed: seedOf(seed, expert.label, name) };
+    },
 } as const;
 
 export const dareLinear = sparsifyingMethod("added", {
@@ -42,13 +48,3 @@ export const dareTies = sparsifyingMethod("elected", {
   summary: "Drops changes at random, rescales the rest and elects signs as TIES does.",
   example: { density: 0.3 },
 });
-
-function dropAtRandom(
-  { name, expert, delta }: Change,
-  { density }: { readonly density: number },
-  { seed, how }: z.output<z.ZodObject<ReturnType<typeof fields>>> & { readonly how: string | undefined },
-): Value {
-  if (density >= 1) return delta;
-  const scale = how === "density" && density > 0 ? 1 / density : 1;
-  return { op: "drop", of: [delta], density, scale, seed: seedOf(seed, expert.label, name) };
-}

@@ -77,19 +77,21 @@ export const della = sparsifyingMethod("elected", {
   example: { density: 0.4, epsilon: 0.1 },
 });
 
-function dropSmall(
-  { name, expert, delta }: Change,
-  { density, epsilon }: { readonly density: number; readonly epsilon: number },
-  recipe: z.output<z.ZodObject<ReturnType<typeof fields>>> & { readonly how: string | undefined },
-): Value {
-  if (density >= 1) return delta;
-  if (density <= 0) return { sum: [{ weight: 0, value: delta }] };
-  if (density - epsilon <= 0 || density + epsilon > 1) {
-    throw RecipeError.at(
-      { field: "epsilon", tensor: name },
-      `density ${density} with epsilon ${epsilon} makes probabilities from ${density - epsilon} to ${density + epsilon}; they must be above 0 and at most 1`,
-    );
-  }
-  const seed = seedOf(recipe.seed, expert.label, name);
-  return dropByMagnitude.of([delta], { density, epsilon, divide: recipe.how === "probability", seed });
+function dropSmall({ seed }: z.output<z.ZodObject<ReturnType<typeof fields>>>) {
+  return (
+    { name, expert, delta }: Change,
+    { density, epsilon }: { readonly density: number; readonly epsilon: number },
+    how: string,
+  ): Value => {
+    if (density >= 1) return delta;
+    if (density <= 0) return { sum: [{ weight: 0, value: delta }] };
+    if (density - epsilon <= 0 || density + epsilon > 1) {
+      throw RecipeError.at(
+        { field: "epsilon", tensor: name },
+        `density ${density} with epsilon ${epsilon} makes probabilities from ${density - epsilon} to ${density + epsilon}; they must be above 0 and at most 1`,
+      );
+    }
+    const drawn = { density, epsilon, divide: how === "probability", seed: seedOf(seed, expert.label, name) };
+    return dropByMagnitude.of([delta], drawn);
+  };
 }

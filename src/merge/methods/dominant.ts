@@ -4,7 +4,7 @@ import { z } from "zod";
 import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
 import { expertFields } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { average, copyTensor, requireBase } from "./operand.js";
+import { copyTensor, mean, requireBase } from "./operand.js";
 import { mergeByOwner, sharesOf, sizesOf, type Units, unitField } from "./weights-by-owner.js";
 
 /**
@@ -63,11 +63,7 @@ export const dominant = defineMethod({
     const weigh = (units: Units) => dominantWeights.with({ ...units, margin, otherwise });
     const atAll = (name: string) => {
       if (outside !== "average") return copyTensor(name, outside === "first" ? lead : root);
-      return average(
-        name,
-        models.map((operand) => ({ operand, weight: 1 })),
-        context,
-      );
+      return mean(name, models, context);
     };
     return mergeByOwner(owners, root, { id, by, sum: "root", weigh }, atAll, context);
   },

@@ -3,6 +3,7 @@ import type { Arithmetic } from "../../tensor/streaming/index.js";
 import { importance } from "./arcee-fusion.js";
 import { needed } from "./consensus.js";
 import { dropByMagnitude } from "./della.js";
+import { electSigns } from "./elect-signs.js";
 import { weigh } from "./fisher.js";
 import { largest } from "./magmax.js";
 import { stockRows } from "./model-stock.js";
@@ -17,6 +18,9 @@ export const OPERATIONS: readonly Arithmetic[] = [
   approach,
   dgHardRule,
   dropByMagnitude,
+  electSigns,
+  // Its name in what version 2.0 wrote.
+  { ...electSigns, name: "consensus" },
   importance,
   isoRule,
   largest,

@@ -1,7 +1,8 @@
 // SCE: selects elements where experts differ most, calculates weights from them, erases minority signs.
 
-import { defineOperation, type Value } from "../../tensor/expressions/index.js";
+import { defineOperation } from "../../tensor/expressions/index.js";
 import { defineCombination, type Gram } from "../../tensor/measurements/index.js";
+import { electSigns } from "./elect-signs.js";
 import { expertFields, lambdaField, type SourceRecipe } from "./fields.js";
 import { EXACT, onBase, SHARE, type SliceMerge } from "./mergekit.js";
 import { defineMethod } from "./method.js";
@@ -68,14 +69,7 @@ export const sce = defineMethod({
         combine: sharesOfSquares.with({}),
       });
       const weights = selected.map((_, at) => ({ measured, at }));
-      const merged: Value = {
-        op: "consensus",
-        of: selected,
-        weights,
-        weighted: false,
-        normalize: true,
-        tie: 1,
-      };
+      const merged = electSigns.of(selected, { weights, weighted: false, normalize: true, tie: 1 });
       return [{ weight: lambda(name), value: merged }];
     });
   },

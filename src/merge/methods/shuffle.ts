@@ -3,7 +3,7 @@ import { z } from "zod";
 import { Random, RecipeError } from "../../kit/index.js";
 import { modelsField, parametersOf, seedField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { average, copyTensor, layersOf, type Operand } from "./operand.js";
+import { copyTensor, layersOf, mean, type Operand } from "./operand.js";
 
 export const shuffle = defineMethod({
   name: "shuffle",
@@ -47,15 +47,8 @@ export const shuffle = defineMethod({
     return new Map(
       [...first.tensors].map(([name, { layer }]) => {
         const owner = layer === null ? 0 : (owners[layer] ?? 0);
-        if (layer !== null || outside === "first") return [name, copyTensor(name, models[owner] ?? first)];
-        return [
-          name,
-          average(
-            name,
-            models.map((operand) => ({ operand, weight: 1 })),
-            context,
-          ),
-        ];
+        const isOwned = layer !== null || outside === "first";
+        return [name, isOwned ? copyTensor(name, models[owner] ?? first) : mean(name, models, context)];
       }),
     );
   },

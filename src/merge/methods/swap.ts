@@ -7,17 +7,10 @@ import { formatRanges } from "../../kit/printing/index.js";
 import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
 import { type LayerOwner, ownerOfLayer, type SwapLayers } from "../plain.js";
 import { sourceField, weightField } from "./fields.js";
+import { inverseMagnitude } from "./inverse-magnitude.js";
 import { layersField, parseLayers } from "./layers.js";
 import { defineMethod, type Operands } from "./method.js";
-import {
-  average,
-  copyTensor,
-  inverseMagnitude,
-  layersOf,
-  type OperandTensor,
-  type PlanContext,
-  requireBase,
-} from "./operand.js";
+import { average, copyTensor, layersOf, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import { isOfPart, requireParts, resolveParameter } from "./parameter.js";
 
 const layerCount = z.int("must be a whole number").min(0, "must not be negative");

@@ -3,9 +3,15 @@
 
 import { z } from "zod";
 import { factorOf } from "../../formats/checkpoint/index.js";
-import { type Leaf, sumOfWeights, type Value, type WeightedValue } from "../../tensor/expressions/index.js";
+import {
+  type Leaf,
+  sumOfWeights,
+  type Value,
+  type Weight,
+  type WeightedValue,
+} from "../../tensor/expressions/index.js";
 import { CUT, type CutMeasurement, defineCombination, type Totals } from "../../tensor/measurements/index.js";
-import { elect, normalizeElected } from "./elect-signs.js";
+import { elect } from "./elect-signs.js";
 import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
 import type { Translation } from "./mergekit.js";
 import { defineMethod, type Operands } from "./method.js";
@@ -54,16 +60,20 @@ export function within(cut: CutMeasurement, place: number, value: Value, context
 /** A share from 0 to 1, perhaps different by layer, part or tensor. */
 export const shareField = boundedParameter(0, 1);
 
-/** Fields of all these methods; `parameters` are set per model, or at the top level for all. */
-export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape) {
-  const weight = weightField.optional().describe("factor for its change; default 1");
-  return { ...expertFields({ weight, ...parameters }, 1), lambda: lambdaField };
-}
-
 const normalizeSum = switchField.default(false).describe("divide the sum of the changes by the sum of the weights");
+const normalizeElected = switchField
+  .default(true)
+  .describe("average the changes that agree, by weight; `false` adds them up");
 
-/** Shares of a method by name, each from 0 to 1 and perhaps different by model: the default, and what it is a share of. */
-type Shares = Readonly<Record<string, readonly [fallback: number, meaning: string]>>;
+/**
+ * Shares of a method by name, each from 0 to 1 and perhaps different by model: the default, what it is a share of, and the value
+ * where no rule applies, if that is not the default.
+ */
+type Shares = Readonly<Record<string, readonly [fallback: number, meaning: string, elsewhere?: number]>>;
+
+/** A recipe of such a method. */
+type Sparsifying<Own extends Shares, Shape extends z.ZodRawShape> = TaskVectorRecipe &
+  z.output<z.ZodObject<Shape>> & { readonly [Share in keyof Own]: Parameter };
 
 /** Definition of a method that sparsifies changes. */
 interface SparsifyingMethod<Name extends string, Own extends Shares, Shape extends z.ZodRawShape> {
@@ -71,28 +81,51 @@ interface SparsifyingMethod<Name extends string, Own extends Shares, Shape exten
   readonly title: string;
   readonly summary: string;
   /** Symbol of a sparsified change in the formula, and its definition. */
-  readonly symbol: string;
-  readonly definition: string;
+  readonly symbol?: string;
+  readonly definition?: string;
+  /** The whole formula, where it is another. */
+  readonly formula?: string;
   readonly reference: string;
   readonly tag: string;
   readonly mergekit: Translation;
+  /** Set per model, or at the top level for all. */
   readonly shares: Own;
   /** Fields besides; one of them may be `rescale`. */
   readonly fields: () => Shape;
   readonly example: Readonly<Record<string, unknown>>;
-  /** @returns the change itself where nothing is dropped */
+  readonly complete?: (recipe: object) => object;
+  /**
+   * Makes what sparsifies each change of a merge, and returns the change itself where nothing is dropped.
+   * @param how the tensor is rescaled
+   */
   readonly sparsify?: (
-    change: Change,
-    shares: { readonly [Share in keyof Own]: number },
-    recipe: z.output<z.ZodObject<Shape>> & { readonly how: string | undefined },
+    recipe: Sparsifying<Own, Shape>,
+    sources: Operands,
     context: PlanContext,
-  ) => Value;
+  ) => (change: Change, shares: { readonly [Share in keyof Own]: number }, how: string) => Value;
+  /** The elected sign of elements whose changes cancel out; default 1. */
+  readonly tie?: (
+    recipe: Sparsifying<Own, Shape>,
+    sources: Operands,
+    context: PlanContext,
+    sparsify: (change: Change) => Value,
+  ) => Weight;
 }
 
 /** A method that sparsifies each change, then sums the changes or elects signs as TIES does. */
 export function sparsifyingMethod<const Name extends string, const Own extends Shares, Shape extends z.ZodRawShape>(
   how: "added" | "elected",
-  { symbol, definition, shares, fields, example, sparsify, ...about }: SparsifyingMethod<Name, Own, Shape>,
+  {
+    symbol,
+    definition,
+    shares,
+    fields,
+    example,
+    complete,
+    sparsify,
+    tie,
+    ...about
+  }: SparsifyingMethod<Name, Own, Shape>,
 ) {
   const isAdded = how === "added";
   const names = Object.keys(shares) as (keyof Own & string)[];
@@ -102,37 +135,44 @@ export function sparsifyingMethod<const Name extends string, const Own extends S
       Object.fromEntries(
         names.map((name) => [name, to(shareField.describe(shares[name]?.[1] ?? ""), shares[name]?.[0] ?? 0)]),
       ) as Each<Field>;
+    const weight = weightField.optional().describe("factor for its change; default 1");
     return {
-      ...taskVectorFields(each((field) => field.optional())),
+      ...expertFields({ weight, ...each((field) => field.optional()) }, 1),
+      lambda: lambdaField,
       ...each((field, fallback) => field.default(fallback)),
       ...fields(),
       normalize: isAdded ? normalizeSum : normalizeElected,
     };
   };
   return defineMethod({
-    ...about,
-    ...(sparsify ? { onFactors: true } : {}),
     formula: isAdded
       ? `theta_base + lambda sum(w_i ${symbol}_i), ${definition}`
       : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), + if that is 0, ${definition}`,
+    ...about,
+    ...(sparsify ? { onFactors: true } : {}),
+    ...(complete ? { complete: complete as never } : {}),
     fields: ownFields,
     example: { method: about.name, models: ["math-expert", "swahili-expert"], base: "base", ...example } as never,
     tensors: (checked, sources, context) => {
-      const recipe = checked as unknown as TaskVectorRecipe & z.output<z.ZodObject<Shape>> & { rescale?: string };
+      const recipe = checked as unknown as Sparsifying<Own, Shape> & { readonly rescale?: string };
+      const drop = sparsify?.(recipe, sources, context) ?? (({ delta }: Change) => delta);
       const resolved = sources.models.map((expert, i) => ({
         how: resolveRescale(recipe.rescale ?? "none", expert),
-        shares: names.map((name) => modelParameter(recipe, i, name, shares[name]?.[0] ?? 0, expert)),
+        shares: names.map((name) => {
+          const [fallback = 0, , elsewhere = fallback] = shares[name] ?? [];
+          return modelParameter(recipe, i, name, elsewhere, expert);
+        }),
       }));
       const sparsified = (change: Change) => {
         const { how, shares } = resolved[change.model] as (typeof resolved)[number];
         const values = Object.fromEntries(names.map((name, i) => [name, shares[i]?.(change.name) ?? 0]));
-        const kept = sparsify?.(change, values as never, { ...recipe, how: how(change.name) }, context) ?? change.delta;
+        const kept = drop(change, values as Each<number>, how(change.name));
         return how(change.name) === "norm" ? withNorm(change, kept, context) : kept;
       };
-      return mergeTaskVectors(recipe, sources, context, {
-        sparsify: sparsified,
-        ...(isAdded ? {} : { isNormalized: true, join: (changes, isNormalized) => elect(changes, isNormalized) }),
-      });
+      if (isAdded) return mergeTaskVectors(recipe, sources, context, { sparsify: sparsified });
+      const sign = tie?.(recipe, sources, context, sparsified);
+      const join: TaskVectorMerge["join"] = (changes, isNormalized) => elect(changes, isNormalized, sign);
+      return mergeTaskVectors(recipe, sources, context, { sparsify: sparsified, isNormalized: true, join });
     },
   });
 }
@@ -150,7 +190,7 @@ export function rescaledAs<const Names extends readonly string[]>(names: Names) 
 }
 
 /** How to rescale each tensor. */
-export function resolveRescale(written: string | Parameter, expert: Operand): (tensor: string) => string {
+function resolveRescale(written: string | Parameter, expert: Operand): (tensor: string) => string {
   if (typeof written === "string") return () => written;
   const isRescaled = resolveSwitch(written, false, "rescale", expert);
   return (tensor) => (isRescaled(tensor) ? "norm" : "none");
@@ -161,7 +201,7 @@ export const normRatio = defineCombination("norm-ratio", ([before, after]: Total
 ]);
 
 /** A sparsified change, scaled so that its L1 norm is the whole change's. */
-export function withNorm({ name, expert, delta }: Change, kept: Value, context: PlanContext): Value {
+function withNorm({ name, expert, delta }: Change, kept: Value, context: PlanContext): Value {
   if (kept === delta) return kept;
   const { of: _, ...how } = kept as Exclude<Value, Leaf> & { readonly of?: unknown };
   const weight = context.measure({
@@ -233,6 +273,17 @@ function weightedSum(terms: readonly WeightedValue[], normalize: boolean): Value
   return normalize && total !== 0 ? { blend: used } : { sum: used.length > 0 ? used : terms };
 }
 
+/** A parameter of the i-th model as it is written: its own, or the recipe's; and its path in the recipe. */
+export function writtenFor(
+  recipe: { readonly models: readonly (string | object)[] },
+  model: number,
+  field: string,
+): { readonly value: Parameter | undefined; readonly path: string } {
+  const own = (parametersOf(recipe.models[model] as { model: string }) as Record<string, Parameter | undefined>)[field];
+  if (own !== undefined) return { value: own, path: `models[${model}].${field}` };
+  return { value: (recipe as unknown as Record<string, Parameter | undefined>)[field], path: field };
+}
+
 /** A parameter of the i-th model: its own, the recipe's, or the fallback. */
 export function modelParameter(
   recipe: { readonly models: readonly (string | object)[] },
@@ -241,8 +292,6 @@ export function modelParameter(
   fallback: number,
   operand: Operand,
 ): Resolved {
-  const own = (parametersOf(recipe.models[model] as { model: string }) as Record<string, Parameter | undefined>)[field];
-  if (own !== undefined) return resolveParameter(own, fallback, `models[${model}].${field}`, operand);
-  const common = (recipe as Record<string, unknown>)[field] as Parameter | undefined;
-  return resolveParameter(common, fallback, field, operand);
+  const { value, path } = writtenFor(recipe, model, field);
+  return resolveParameter(value, fallback, path, operand);
 }

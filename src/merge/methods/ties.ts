@@ -2,87 +2,70 @@
 
 import { z } from "zod";
 import { elementCount, RecipeError } from "../../kit/index.js";
-import type { Value } from "../../tensor/expressions/index.js";
+import type { Value, Weight } from "../../tensor/expressions/index.js";
 import { type CutMeasurement, defineCombination, type Signs } from "../../tensor/measurements/index.js";
-import { elect, normalizeElected } from "./elect-signs.js";
-import { parametersOf } from "./fields.js";
 import { EXACT, taskVectors } from "./mergekit.js";
-import { defineMethod, type Operands } from "./method.js";
+import type { Operands } from "./method.js";
 import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "./operand.js";
 import {
   type Change,
+  type Cutoff,
   cutMeasurement,
   cutoffField,
-  mergeTaskVectors,
   modelParameter,
   rescaleField,
-  resolveRescale,
-  shareField,
-  taskVectorFields,
+  sparsifyingMethod,
   within,
-  withNorm,
+  writtenFor,
 } from "./task-vectors.js";
 
-const density = shareField.describe("share of the changes to keep, largest first");
+interface TiesRecipe {
+  readonly models: readonly (string | object)[];
+  readonly trim: "model" | "tensor";
+  readonly cutoff?: Cutoff;
+}
 
-const fields = () => ({
-  ...taskVectorFields({ density: density.optional() }),
-  density: density.default(0.2),
-  trim: z
-    .enum(["model", "tensor"])
-    .default("model")
-    .describe("rank changes over the whole model, as in the paper, or within each tensor"),
-  cutoff: cutoffField,
-  rescale: rescaleField,
-  normalize: normalizeElected,
-});
-
-type TiesRecipe = z.output<z.ZodObject<ReturnType<typeof fields>>>;
-
-export const ties = defineMethod({
+export const ties = sparsifyingMethod("elected", {
   name: "ties",
   title: "TIES",
   summary: "Keeps the largest changes of each expert, elects a sign per element and averages the changes that agree.",
   formula:
     "theta_base + lambda mean_{i: sign(t_i) = s} t_i; t_i = tau_i where |tau_i| is among the largest int(k n), else 0; s = sign(sum(w_i t_i)), for a zero sum the sign of most sums (trim: model) or + (trim: tensor)",
   reference: "Yadav et al., NeurIPS 2023, arXiv 2306.01708",
+  tag: "ties",
   mergekit: taskVectors("ties", {
     own: { density: 1 },
     normalize: true,
     fixed: { trim: "tensor", ...EXACT },
     rescale: false,
   }),
-  onFactors: true,
-  fields,
-  example: { method: "ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.2 },
-  tensors: (recipe, sources, context) => {
-    const trimmed =
-      recipe.trim === "model" ? trimModels(recipe, sources, context) : trimTensors(recipe, sources, context);
-    const rescales = sources.models.map((expert) => resolveRescale(recipe.rescale ?? "none", expert));
-    const sparsify = (change: Change) => {
-      const kept = trimmed(change);
-      return rescales[change.model]?.(change.name) === "norm" ? withNorm(change, kept, context) : kept;
-    };
-    const tie = recipe.trim === "model" ? majority(recipe, sources, context, sparsify) : 1;
-    return mergeTaskVectors(recipe, sources, context, {
-      sparsify,
-      isNormalized: true,
-      join: (changes, isNormalized) => elect(changes, isNormalized, tie),
-    });
-  },
+  shares: { density: [0.2, "share of the changes to keep, largest first", 1] },
+  fields: () => ({
+    trim: z
+      .enum(["model", "tensor"])
+      .default("model")
+      .describe("rank changes over the whole model, as in the paper, or within each tensor"),
+    cutoff: cutoffField,
+    rescale: rescaleField,
+  }),
+  example: { density: 0.2 },
+  complete: (recipe) => ("as" in recipe && recipe.as === "adapter" ? { ...recipe, trim: "tensor" } : recipe),
+  sparsify: (recipe, sources, context) =>
+    isByModel(recipe, context) ? trimModels(recipe, sources, context) : trimTensors(recipe, context),
+  tie: (recipe, sources, context, trim) => (isByModel(recipe, context) ? majority(recipe, sources, context, trim) : 1),
 });
+
+/** Factors A and B have different magnitudes, so one threshold for all has no meaning. */
+const isByModel = ({ trim }: TiesRecipe, { isOnFactors = false }: PlanContext) => trim === "model" && !isOnFactors;
 
 /** Trims with one threshold per model. */
 function trimModels(recipe: TiesRecipe, { models, base }: Operands, context: PlanContext): (change: Change) => Value {
   const root = requireBase(base, "TIES needs");
   const thresholds = models.map((expert, i) => {
-    const ownDensity = parametersOf(recipe.models[i] as Exclude<TiesRecipe["models"][number], string>).density;
-    const share = ownDensity ?? recipe.density;
+    const { value: share, path: field } = writtenFor(recipe, i, "density");
     if (typeof share !== "number") {
-      throw RecipeError.at(
-        { field: ownDensity === undefined ? "density" : `models[${i}].density` },
-        "density must be one number with trim: model. Use trim: tensor for densities that differ.",
-      );
+      const message = "density must be one number with trim: model. Use trim: tensor for densities that differ.";
+      throw RecipeError.at({ field }, message);
     }
     const names = [...expert.tensors].filter(([, tensor]) => isMeasurable(tensor));
     const elements = names.reduce((sum, [, { shape }]) => sum + elementCount(shape), 0);
@@ -98,16 +81,10 @@ function trimModels(recipe: TiesRecipe, { models, base }: Operands, context: Pla
 }
 
 /** Trims with one threshold per tensor. */
-function trimTensors(
-  recipe: Pick<TiesRecipe, "models" | "cutoff">,
-  { models }: Operands,
-  context: PlanContext,
-): (change: Change) => Value {
-  const shares = models.map((expert, i) => modelParameter(recipe, i, "density", 1, expert));
-  return ({ name, tensor, model, expert, delta }) => {
-    const share = shares[model]?.(name) ?? 1;
-    const id = `largest ${share} of ${name} of ${expert.label}`;
-    const cut = cutOf(id, expert, [delta], share, elementCount(tensor.shape), recipe.cutoff);
+function trimTensors({ cutoff }: TiesRecipe, context: PlanContext) {
+  return ({ name, tensor, expert, delta }: Change, { density }: { readonly density: number }): Value => {
+    const id = `largest ${density} of ${name} of ${expert.label}`;
+    const cut = cutOf(id, expert, [delta], density, elementCount(tensor.shape), cutoff);
     return cut ? within(cut, 0, delta, context) : delta;
   };
 }
@@ -119,7 +96,7 @@ function cutOf(
   values: readonly Value[],
   share: number,
   elements: number,
-  cutoff: TiesRecipe["cutoff"],
+  cutoff: Cutoff,
 ): CutMeasurement | undefined {
   const keep = Math.floor(share * elements);
   if (keep >= elements) return undefined;
@@ -136,8 +113,8 @@ function majority(
   recipe: TiesRecipe,
   { models, base }: Operands,
   context: PlanContext,
-  sparsify: (change: Change) => Value,
-): { readonly measured: string } | 1 {
+  trim: (change: Change) => Value,
+): Weight {
   const root = requireBase(base, "TIES needs");
   const [lead] = models;
   if (!lead || models.length < 2) return 1;
@@ -145,7 +122,7 @@ function majority(
   const sums = [...lead.tensors].flatMap(([name, tensor]): Value[] => {
     if (!isMeasurable(tensor)) return [];
     const change = (expert: Operand, model: number) =>
-      sparsify({ name, tensor, model, expert, delta: deltaOf(name, expert, root) });
+      trim({ name, tensor, model, expert, delta: deltaOf(name, expert, root) });
     return [{ sum: models.map((expert, i) => ({ weight: weights[i]?.(name) ?? 1, value: change(expert, i) })) }];
   });
   const id = `majority sign of ${models.map(({ label }) => label).join(", ")}`;

@@ -1,5 +1,5 @@
 // A plan is plain data: what is written from its JSON is what is written from the plan itself, for every method.
-import { copyFileSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeValues } from "../../../test/support/checkpoints.js";
@@ -11,6 +11,7 @@ import type { MeasureGates } from "../../tensor/measurements/index.js";
 import { COMBINATIONS, METHODS } from "../methods/index.js";
 import { OPERATIONS } from "../methods/operations.js";
 import { executePlan } from "../output/execute-plan.js";
+import { verifyOutput } from "../output/verify.js";
 import type { Plan, RecipeInput } from "../recipe/recipe.js";
 import { openPlan } from "./open-plan.js";
 import { type OpenedPlan, planRecipe } from "./planner.js";
@@ -113,7 +114,20 @@ describe("from JSON", () => {
     const plans = [];
     for (const recipe of recipes) plans.push((await planRecipe(located(recipe))).plan);
     const used = new Set(plans.flatMap(namesIn));
+    // Version 2.0 named the election of signs so.
+    used.add("consensus");
     expect([...OPERATIONS, ...COMBINATIONS].filter(({ name }) => !used.has(name))).toEqual([]);
+  });
+
+  it("is understood if version 2.0 wrote it", async () => {
+    const planned = await planRecipe(located({ method: "sce", ...pair, select: 0.5 }));
+    const out = bench.next("out");
+    await executePlan(planned, { out, allowUnrelated: true });
+    const file = join(out, "layergraft.json");
+    const written = readFileSync(file, "utf8");
+    writeFileSync(file, written.replaceAll('"op": "elect-signs"', '"op": "consensus"'));
+    expect(readFileSync(file, "utf8")).not.toBe(written);
+    expect(await verifyOutput(out)).toMatchObject({ verified: true, deviations: [] });
   });
 
   it("resumes", async () => {

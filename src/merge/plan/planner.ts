@@ -55,10 +55,8 @@ export interface PlanOptions extends SourceOptions {
 export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
   const { source, notes } = await resolveSources(checkRecipe(recipe), options.folder ?? ".");
   const { recipe: own, code } = await loadOwnMethods(source, options.allowCode ?? false);
-  // Factors A and B have different magnitudes, so one threshold for all has no meaning.
-  const complete = "trim" in own && isOnFactors(own) ? { ...own, trim: "tensor" as const } : own;
-  const planned = await new Planner(complete, options).plan(notes);
-  const asStored = copiesCodes(planned) ? await planAsStored(complete, options, planned, notes) : undefined;
+  const planned = await new Planner(own, options).plan(notes);
+  const asStored = copiesCodes(planned) ? await planAsStored(own, options, planned, notes) : undefined;
   const { plan, sources } = planned;
   return { plan: code.length > 0 ? { ...plan, code } : plan, sources, ...(asStored ? { asStored } : {}) };
 }

@@ -160,21 +160,6 @@ const GENERAL = {
     },
   }),
 
-  /**
-   * The elements that agree with the sign of their sum, averaged (or summed where not `normalize`) by weight. Where
-   * weights cancel out the sum is left as it is. The sign is that of sum(w_i x_i), or of sum(x_i) where not `weighted`;
-   * of a zero sum it is `tie`. Zeros agree with nothing.
-   */
-  consensus: declare({
-    fields: { weights: "numberPerValue", weighted: "flag", normalize: "flag", tie: "number" },
-    apply: (buffers, { weights, weighted, normalize, tie }, { length }, workspace) => {
-      const { kernels, table } = workspace;
-      kernels.counters(table, buffers.length).set(buffers);
-      kernels.floats(workspace.weights, buffers.length).set(weights);
-      kernels.wasm.consensus(table, workspace.weights, buffers.length, length, tie, weighted, normalize);
-    },
-  }),
-
   /** |of[0] - of[1]| over the sum of the sizes of the other values, which counts as at least `floor`. */
   deviation: declare({
     fields: { floor: "size" },
