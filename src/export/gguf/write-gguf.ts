@@ -102,7 +102,7 @@ async function fill(
   const bounds = { threads, memory, signal, onProgress };
   const { source, layout, computed } = plan;
   const state: RunState = { plan: plan.digest, inputs: {}, measured: earlier?.measured ?? {}, done: "" };
-  const measured = await folder.measure(source.measurements, source.sources, state, bounds);
+  const measured = await folder.journal.measure(source.measurements, source.sources, state, bounds);
   const { path, wasThere } = await folder.prepareShard({
     name: FILE,
     header: layout.header,
@@ -116,7 +116,7 @@ async function fill(
     }
   });
   const done = (wasThere && earlier?.done) || "";
-  const outcome = await folder.run(program, { ...state, measured: packMeasured(measured), done }, bounds);
+  const outcome = await folder.journal.run(program, { ...state, measured: packMeasured(measured), done }, bounds);
   await requireUnchanged(source.sources.values(), "the file would mix old and new. Run it again.");
   requireEncodable(outcome, program.jobs, source.name, "Use the type bf16 if they are beyond float16. ");
 }

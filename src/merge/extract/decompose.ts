@@ -15,8 +15,7 @@ import {
   type StreamOptions,
   totalStatistics,
 } from "../../tensor/streaming/index.js";
-import { changeOf, type ExtractOptions, type Pair } from "./open-models.js";
-import { mostRank } from "./plan-extraction.js";
+import { changeOf, type ExtractOptions, mostRank, type Pair } from "./plan-extraction.js";
 
 // More than a merge's, as sketches of large weights at high ranks take more than streaming does.
 const DECOMPOSITION_MEMORY = 1_000_000_000;

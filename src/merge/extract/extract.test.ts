@@ -16,7 +16,7 @@ import type { TensorData } from "../../formats/safetensors/index.js";
 import { executePlan } from "../output/execute-plan.js";
 import { planRecipe } from "../plan/planner.js";
 import { extractAdapter } from "./extract.js";
-import type { ExtractOptions } from "./open-models.js";
+import type { ExtractOptions } from "./plan-extraction.js";
 import { planExtraction } from "./plan-extraction.js";
 
 const folder = temporaryFolder();

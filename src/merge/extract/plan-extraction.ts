@@ -1,7 +1,121 @@
-// What an extraction would do, from headers alone.
+// Opens a base and a model to extract, pairs their tensors, and says what an extraction would do, from headers alone.
 
-import type { Shape } from "../../kit/index.js";
-import { type ExtractOptions, moduleOf, openModels } from "./open-models.js";
+import type { SourceOptions } from "../../formats/checkpoint/index.js";
+import { elementCount, isFloatDType, MismatchError, RecipeError, type Shape } from "../../kit/index.js";
+import type { Value } from "../../tensor/expressions/index.js";
+import type { StreamOptions } from "../../tensor/streaming/index.js";
+import type { SourceRecipe } from "../methods/fields.js";
+import type { Operand, OperandTensor } from "../methods/operand.js";
+import { matcher, matchesPattern } from "../methods/parameter.js";
+import { OperandBuilder } from "../plan/operand-builder.js";
+import { compareWeights } from "../plan/relatedness.js";
+import { resolveSource } from "../recipe/inner-recipes.js";
+
+export interface ExtractOptions extends StreamOptions, SourceOptions {
+  /** The model that the adapter will be added to. */
+  readonly base: string;
+  /** The fine-tune or merge: a folder, `FOLDER+ADAPTER`, or a recipe, which is computed on the fly. */
+  readonly model: SourceRecipe;
+  /** Largest rank of a weight. Default: 64, or no limit if `energy` is given. */
+  readonly rank?: number | undefined;
+  /** Share of each weight's squared change to keep with the smallest rank, above 0 and at most 1. Default: none. */
+  readonly energy?: number | undefined;
+  /** Leave changed norms, biases and embeddings at the base's. Default: false, they are saved whole. */
+  readonly linearOnly?: boolean | undefined;
+  /** Names of tensors to extract, with `*` for any text. Default: all. */
+  readonly include?: readonly string[] | undefined;
+  /** Names of tensors to leave at the base's, with `*` for any text. Default: none. */
+  readonly exclude?: readonly string[] | undefined;
+  /** Seed of the decomposition. Default: 0. */
+  readonly seed?: number | undefined;
+  /** Maximum bytes of all buffers together. Default: 1 GB, or what the largest decomposition needs. */
+  readonly memory?: number | undefined;
+}
+
+/** A tensor of the base, and the model's value of it. */
+export interface Pair extends OperandTensor {
+  readonly tensor: string;
+  readonly model: OperandTensor;
+}
+
+export interface OpenedModels {
+  readonly builder: OperandBuilder;
+  readonly base: Operand;
+  /** Name of the model. */
+  readonly model: string;
+  readonly linear: readonly Pair[];
+  readonly others: readonly Pair[];
+  readonly warnings: readonly string[];
+}
+
+/**
+ * @throws RecipeError if rank or energy is out of range, a pattern matches no tensor, or the base has an adapter
+ * @throws MismatchError if the models do not fit together
+ */
+export async function openModels(options: ExtractOptions): Promise<OpenedModels> {
+  const { base, model, folder = ".", rank, energy, include = ["*"], exclude = [] } = options;
+  if (rank !== undefined && !(Number.isSafeInteger(rank) && rank >= 1))
+    throw RecipeError.at({ field: "rank" }, "rank must be a whole number from 1");
+  if (energy !== undefined && !(energy > 0 && energy <= 1))
+    throw RecipeError.at({ field: "energy" }, "energy must be above 0 and at most 1");
+  const builder = new OperandBuilder(folder, options.hub);
+  await builder.open(base, "base", { isBase: true });
+  const { source, notes } = await resolveSource(model, folder);
+  for (const note of notes) builder.note(note);
+  await builder.open(source, "model");
+  const root = builder.operand(base, "base");
+  if (root.lead.checkpoint.adapter) {
+    throw RecipeError.at(
+      { field: "base" },
+      `${base} is a base with an adapter, which no other adapter can be added to. Pass ${root.lead.checkpoint.folder} as the base, or write the sum to a folder first.`,
+    );
+  }
+  await builder.requireCompatible(undefined, "extracted");
+  const { unrelated } = await compareWeights(builder.sources, (label) => builder.isBase(label));
+  const operand = builder.operand(source, "model");
+  if (operand.layerOrder?.some((from, to) => from !== to)) {
+    throw new MismatchError("an adapter cannot reorder layers:", [
+      "the recipe stacks or reorders layers of its sources",
+    ]);
+  }
+  for (const pattern of [...include, ...exclude]) matcher({ tensors: pattern }, "", root);
+  const isAmong = (tensor: string, patterns: readonly string[]) => patterns.some((one) => matchesPattern(tensor, one));
+  const pairs = [...root.tensors].flatMap(([tensor, own]): Pair[] => {
+    if (!isAmong(tensor, include) || isAmong(tensor, exclude)) return [];
+    const other = operand.tensors.get(tensor);
+    const isNumber = other && isFloatDType(own.dtype) && isFloatDType(other.dtype) && elementCount(own.shape) > 0;
+    return isNumber ? [{ ...own, tensor, model: other }] : [];
+  });
+  return {
+    builder,
+    base: root,
+    warnings: unrelated,
+    model: typeof source === "string" ? operand.lead.checkpoint.name : `a recipe (${source.method})`,
+    linear: pairs.filter(isLinear),
+    others: pairs.filter((pair) => !isLinear(pair)),
+  };
+}
+
+// PEFT's linear modules: a router is a parameter in transformers 5, and an embedding is looked up.
+function isLinear({ tensor, shape, layer, part }: Pair): boolean {
+  const isRouter = part === "router" || part === "shared_expert_gate";
+  return tensor.endsWith(".weight") && shape.length === 2 && (layer !== null || part === "lm_head") && !isRouter;
+}
+
+/** The model's value less the base's. */
+export function changeOf({ value, model }: Pair): Value {
+  return {
+    sum: [
+      { weight: 1, value: model.value },
+      { weight: -1, value },
+    ],
+  };
+}
+
+/** The module of a linear weight. */
+export function moduleOf(tensor: string): string {
+  return tensor.replace(/\.weight$/, "");
+}
 
 /** Rank of the adapter if neither rank nor energy is given. */
 export const DEFAULT_RANK = 64;

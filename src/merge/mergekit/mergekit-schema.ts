@@ -4,7 +4,7 @@ import { z } from "zod";
 import { parseHubName } from "../../formats/checkpoint/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
 import { checkSchema, formatPath, type Problem, recordOf } from "../../kit/settings/index.js";
-import { refusalOf } from "./method-translations.js";
+import { refusalOf } from "./translate.js";
 
 export type Path = readonly PropertyKey[];
 

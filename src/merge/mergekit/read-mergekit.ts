@@ -3,8 +3,7 @@ import { RecipeError } from "../../kit/index.js";
 import { loadYaml, readSettingsText } from "../../kit/settings/index.js";
 import type { NestedRecipe } from "../methods/fields.js";
 import { mapSources, type RecipeInput } from "../recipe/recipe.js";
-import { refusalOf } from "./method-translations.js";
-import { labelOf, type MergekitRecipe, translate } from "./translate.js";
+import { labelOf, type MergekitRecipe, refusalOf, translate } from "./translate.js";
 
 export interface MergekitOptions {
   /** Name of the text in messages; default "mergekit configuration". */

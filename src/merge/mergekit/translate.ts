@@ -1,15 +1,35 @@
 // Translates a mergekit configuration to a recipe, with notes on differences. Reads no files.
-import { didYouMean, formatSome } from "../../kit/printing/index.js";
+import { didYouMean, formatSome, shorten } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
+import { METHODS } from "../methods/index.js";
 import type { SliceMerge, SliceModel, Translation } from "../methods/mergekit.js";
+import type { Method } from "../methods/method.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../recipe/recipe.js";
 import { TEMPLATES } from "./chat-templates.js";
 import type { Configuration, Path } from "./mergekit-schema.js";
 import { type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";
-import { PARAMETERS, TRANSLATIONS } from "./method-translations.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
+
+/** The methods by mergekit's names. */
+const TRANSLATIONS: Readonly<Record<string, Translation>> = Object.fromEntries(
+  (METHODS as readonly Pick<Method, "name" | "mergekit">[]).flatMap(({ name, mergekit }) =>
+    mergekit ? [[mergekit.name ?? name, mergekit]] : [],
+  ),
+);
+
+/** Why a method cannot be translated; undefined if it can. */
+export function refusalOf(method: string): string | undefined {
+  if (Object.hasOwn(TRANSLATIONS, method)) return undefined;
+  const known = Object.keys(TRANSLATIONS);
+  return `mergekit has no method ${shorten(method)}; supported are ${known.join(", ")}${didYouMean(method, known)}`;
+}
+
+/** Every parameter that some method of mergekit has. */
+const PARAMETERS: readonly string[] = [
+  ...new Set(Object.values(TRANSLATIONS).flatMap(({ own, common }) => [...own, ...common])),
+];
 
 export interface MergekitRecipe {
   readonly recipe: RecipeInput;

@@ -1,10 +1,14 @@
-// Compiles a plan to streaming programs that write or verify its output.
+// Compiles a plan to streaming programs that write or verify its output, after bytes that are copied have their places.
 
 import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
-import type { FolderLayout, SafetensorsFile } from "../../formats/safetensors/index.js";
+import {
+  type FolderLayout,
+  lengthenHeader,
+  type SafetensorsFile,
+  type ShardLayout,
+} from "../../formats/safetensors/index.js";
 import type { DType } from "../../kit/index.js";
-import type { Measured } from "../../tensor/expressions/index.js";
-import { Resolver, type Sources } from "../../tensor/expressions/index.js";
+import { type Measured, measurementsOf, Resolver, type Sources } from "../../tensor/expressions/index.js";
 import type { Job, Program, Stored, Target } from "../../tensor/streaming/index.js";
 import type { Step } from "../model-plan.js";
 
@@ -15,6 +19,32 @@ export type WrittenStep = Pick<Step, "tensor" | "dtype" | "value">;
 export function copied(step: WrittenStep, resolver: Resolver): CheckpointTensor | undefined {
   const stored = resolver.stored(step.value);
   return stored?.dtype === step.dtype ? stored : undefined;
+}
+
+/**
+ * Lengthens the header of each file of which one source gives most of the bytes, so that these are in the same place as in
+ * the source. The layout, and so every byte of the output, is the same whether the file system can clone or not.
+ */
+export function alignWithSources(layout: FolderLayout, steps: readonly WrittenStep[], sources: Sources): FolderLayout {
+  const resolver = new Resolver(sources);
+  const stepOf = new Map(steps.map((step) => [step.tensor, step]));
+  return { ...layout, shards: layout.shards.map((shard) => align(shard, stepOf, resolver)) };
+}
+
+function align(shard: ShardLayout, stepOf: ReadonlyMap<string, WrittenStep>, resolver: Resolver): ShardLayout {
+  const inPlace = new Map<SafetensorsFile, number>();
+  const longer = ({ tensors }: SafetensorsFile) => (tensors[0]?.offset ?? 0) - shard.header.byteLength;
+  for (const tensor of shard.tensors) {
+    const step = stepOf.get(tensor.name);
+    const from = step && measurementsOf(step.value).length === 0 ? copied(step, resolver) : undefined;
+    if (!from || from.file.remote || from.offset - tensor.offset !== longer(from.file)) continue;
+    inPlace.set(from.file, (inPlace.get(from.file) ?? 0) + from.bytes);
+  }
+  const half = (shard.bytes - shard.header.byteLength) / 2;
+  const [source] = [...inPlace].find(([, bytes]) => bytes > half) ?? [];
+  const by = source ? longer(source) : -1;
+  // Data of another alignment would be slow to read.
+  return source && by >= 0 && by % 8 === 0 ? { ...lengthenHeader(shard, by), cloneOf: source.path } : shard;
 }
 
 /** The program that writes steps into files of this layout; tensors without a step are left as they are. */

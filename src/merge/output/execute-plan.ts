@@ -7,23 +7,24 @@ import { type FolderLayout, layoutFolder } from "../../formats/safetensors/index
 import { digestOfJson } from "../../kit/files/index.js";
 import { MismatchError, OutputError } from "../../kit/index.js";
 import type { Measured } from "../../tensor/expressions/index.js";
-import { packMeasured } from "../../tensor/expressions/index.js";
+import { packBits, packMeasured, unpackBits } from "../../tensor/expressions/index.js";
 import type { KeptShare, MeasureGates } from "../../tensor/measurements/index.js";
 import { keptShares, placeholders } from "../../tensor/measurements/index.js";
-import type { Program, StreamOptions } from "../../tensor/streaming/index.js";
+import { cutIntoPieces, type Program, type StreamOptions } from "../../tensor/streaming/index.js";
 import { PROVENANCE_FILE, type Step } from "../model-plan.js";
 import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
 import { pinsOf } from "../plan/open-plan.js";
 import { type OpenedPlan, toWrite } from "../plan/planner.js";
 import type { Plan } from "../recipe/recipe.js";
 import { factorBytes, tensorBytes, writeFactors } from "./adapter-factors.js";
-import { alignWithSources } from "./clone.js";
+import { markCloned } from "./clone.js";
 import { digestCompanions, writeAdapterCompanions, writeCompanions } from "./companion-files.js";
-import { compileWrite } from "./compile.js";
+import { alignWithSources, compileWrite } from "./compile.js";
 import { equalSource } from "./equal-source.js";
+import type { RunState } from "./journal.js";
 import { modelCard } from "./model-card.js";
 import { explainNonFinite, type NonFinite, nonFiniteSteps, nonFiniteWarnings, requireFinite } from "./non-finite.js";
-import { OutputFolder, type RunState } from "./output-folder.js";
+import { OutputFolder } from "./output-folder.js";
 import { placeOf, provenanceOf } from "./provenance.js";
 import { changedShare } from "./summary.js";
 
@@ -159,15 +160,14 @@ class Execution {
     try {
       const known = { ...begun, measured: earlier?.measured ?? {}, done: "" };
       const { measurements } = this.#plan;
-      const measured = await this.#folder.measure(measurements, this.#opened.sources, known, this.#options);
+      const measured = await this.#folder.journal.measure(measurements, this.#opened.sources, known, this.#options);
       if (this.#adapter) {
         this.#adapter = planAdapter(this.#opened, measured, { assumed: false });
         this.#layout = this.#layOut();
       }
-      const { program, wasThere } = await this.#prepare(measured);
-      const done = (wasThere && earlier?.done) || "";
+      const { program, done } = await this.#prepare(measured, earlier?.done);
       const state = { ...begun, measured: packMeasured(measured), done };
-      const outcome = await this.#folder.run(program, state, this.#options);
+      const outcome = await this.#folder.journal.run(program, state, this.#options);
       const { factors = [], whole: steps = this.#plan.steps } = this.#adapter ?? {};
       const { allowNonFinite = false, signal } = this.#options;
       const found = nonFiniteSteps(outcome, program.jobs, steps);
@@ -243,18 +243,19 @@ class Execution {
     return [...files].reduce((sum, { remote }) => sum + (remote?.fetched ?? 0), 0);
   }
 
-  async #prepare(measured: Measured): Promise<{ program: Program; wasThere: boolean }> {
-    const shards: { path: string; wasThere: boolean }[] = [];
-    for (const shard of this.#layout.shards) shards.push(await this.#folder.prepareShard(shard));
-    const paths = shards.map(({ path }) => path);
-    const program = compileWrite(
-      this.#adapter?.whole ?? this.#plan.steps,
-      this.#opened.sources,
-      measured,
-      this.#layout,
-      paths,
-    );
-    return { program, wasThere: shards.every(({ wasThere }) => wasThere) };
+  /** @param earlier pieces that an interrupted run has done */
+  async #prepare(measured: Measured, earlier = ""): Promise<{ program: Program; done: string }> {
+    const { shards } = this.#layout;
+    const files: Awaited<ReturnType<OutputFolder["prepareShard"]>>[] = [];
+    for (const shard of shards) files.push(await this.#folder.prepareShard(shard));
+    const steps = this.#adapter?.whole ?? this.#plan.steps;
+    const paths = files.map(({ path }) => path);
+    const program = compileWrite(steps, this.#opened.sources, measured, this.#layout, paths);
+    const isResumed = files.every(({ wasThere }) => wasThere);
+    const done = unpackBits(isResumed ? earlier : "", cutIntoPieces(program.jobs).length);
+    const clones = shards.map(({ cloneOf }, i) => (files[i]?.isClone ? cloneOf : undefined));
+    markCloned(program, clones, done);
+    return { program, done: packBits(done) };
   }
 
   /** Writes the factors of an adapter, which are few; a resumed run writes them again. */

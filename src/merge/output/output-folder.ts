@@ -1,8 +1,7 @@
-// The output folder of a merge: checks before writing, and the journal for resuming.
+// The output folder of a merge: what it may replace, what it can resume from, and its files.
 
-import { open, readdir, rm, stat, statfs } from "node:fs/promises";
+import { readdir, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { z } from "zod";
 import type { ShardLayout } from "../../formats/safetensors/index.js";
 import {
   exists,
@@ -12,51 +11,20 @@ import {
   readJsonObject,
   requireOutside,
   withFile,
-  writeFileAtomically,
   writeFully,
 } from "../../kit/files/index.js";
 import { CancelledError, DiskFullError, LayergraftError, OutputError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
-import { recordOf } from "../../kit/settings/index.js";
-import type { Sources } from "../../tensor/expressions/index.js";
-import { packBits, packedMeasured, packMeasured, unpackBits, unpackMeasured } from "../../tensor/expressions/index.js";
-import { type Measurement, type MeasureOptions, measureAll } from "../../tensor/measurements/index.js";
-import {
-  cutIntoPieces,
-  type Program,
-  type RunResult,
-  runProgram,
-  type StreamOptions,
-} from "../../tensor/streaming/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
-import { cloneFile, markCloned } from "./clone.js";
+import { cloneFile } from "./clone.js";
+import { JOURNAL_FILE, Journal, type RunState } from "./journal.js";
 
 /** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
 export const MAX_PROVENANCE_BYTES = 500_000_000;
 
-const runState = z.lazy(() =>
-  z.object({
-    /** Digest of the output; only a run with the same digest can resume. */
-    plan: z.string(),
-    /** Modification times of the input files. */
-    inputs: recordOf(z.number()),
-    /** Commits of the sources on the hub, as `HubAccess.pins`. */
-    pins: recordOf(z.string()).optional(),
-    /** Measured values by measurement id. */
-    measured: packedMeasured,
-    /** Finished pieces of the program, one bit each, base64; empty before the first. */
-    done: z.string(),
-  }),
-);
-
-export type RunState = Readonly<z.output<typeof runState>>;
-
-const STATE_FILE = ".layergraft-run.json";
-
 /** A run folder that knows what a merge may replace and what it can resume from. */
 export class OutputFolder extends RunFolder {
-  /** Files that began as clones in this run, and of what. */
-  readonly #clones = new Map<string, string>();
+  readonly journal = new Journal(this.partial);
   /** What a person should know of the interrupted run. */
   readonly notes: string[] = [];
 
@@ -77,7 +45,7 @@ export class OutputFolder extends RunFolder {
     const isOurs =
       names &&
       (names.length === 0 ||
-        names.includes(STATE_FILE) ||
+        names.includes(JOURNAL_FILE) ||
         names.some((name) => name.startsWith(LOCK_FILE)) ||
         (await this.planDigest(this.partial)) === planDigest);
     if (isOurs) return true;
@@ -119,11 +87,6 @@ export class OutputFolder extends RunFolder {
     throw new OutputError(`${path} ${what}`, { file: path, option: isOurs ? "force" : "out" });
   }
 
-  /** State of an interrupted run, if readable. */
-  async state(): Promise<RunState | undefined> {
-    return runState.safeParse(await readJsonObject(join(this.partial, STATE_FILE)).catch(() => undefined)).data;
-  }
-
   /**
    * State of an interrupted run to resume; undefined if there is none, or `force` discards it.
    * @throws OutputError if it is neither to be resumed nor discarded, or was another run
@@ -139,8 +102,8 @@ export class OutputFolder extends RunFolder {
     if (!resume) {
       throw new OutputError(`${partial} holds an interrupted run`, { file: partial, option: "resume" });
     }
-    const state = await this.state();
-    if (state === undefined && (await exists(join(partial, STATE_FILE)))) {
+    const state = await this.journal.read();
+    if (state === undefined && (await this.journal.isThere())) {
       this.notes.push("the journal of the interrupted run was damaged, so everything was computed again");
     }
     if (state === undefined || state.plan === planDigest) return state;
@@ -148,37 +111,6 @@ export class OutputFolder extends RunFolder {
       `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run`,
       { file: partial, option: "force" },
     );
-  }
-
-  /** Measures what is left to measure, and keeps each value for a later run. */
-  measure(measurements: readonly Measurement[], sources: Sources, state: RunState, options: MeasureOptions) {
-    return measureAll(measurements, sources, {
-      ...options,
-      known: unpackMeasured(state.measured),
-      onMeasured: (values) => this.saveState({ ...state, measured: packMeasured(values), done: "" }),
-    });
-  }
-
-  /** Runs what is left of a program, and keeps which pieces are done for a later run. */
-  async run(program: Program, state: RunState, options: StreamOptions): Promise<RunResult> {
-    const begun = unpackBits(state.done, cutIntoPieces(program.jobs).length);
-    markCloned(program, this.#clones, begun);
-    await this.saveState({ ...state, done: packBits(begun) });
-    const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
-    try {
-      return await runProgram(program, {
-        ...options,
-        phase: "reading and writing",
-        done: begun,
-        // Data before journal: the journal must never be ahead, even after a power cut.
-        onCheckpoint: async (done) => {
-          for (const handle of handles) await handle.datasync();
-          await this.saveState({ ...state, done: packBits(done) });
-        },
-      });
-    } finally {
-      await Promise.all(handles.map((handle) => handle.close()));
-    }
   }
 
   /**
@@ -190,7 +122,7 @@ export class OutputFolder extends RunFolder {
     // Data read from a changed file is useless, even if the file changes back; the others would be found again.
     const isUseless =
       error instanceof LayergraftError && ["changed", "mismatch", "broken-model", "not-finite"].includes(error.code);
-    const state = await this.state();
+    const state = await this.journal.read();
     const hasPieces = Buffer.from(state?.done ?? "", "base64").some((bits) => bits !== 0);
     const isResumable = !isUseless && (hasPieces || Object.keys(state?.measured ?? {}).length > 0);
     if (isResumable) await this.close();
@@ -211,10 +143,6 @@ export class OutputFolder extends RunFolder {
     return error;
   }
 
-  async saveState(state: RunState): Promise<void> {
-    await writeFileAtomically(join(this.partial, STATE_FILE), JSON.stringify(state));
-  }
-
   /**
    * Checks that the disk has enough free space.
    * @param bytes size of the output, including what is already written
@@ -233,20 +161,18 @@ export class OutputFolder extends RunFolder {
 
   /**
    * Creates a weight file at its full size with its header, or keeps an existing one.
-   * @returns its path, and whether it already existed at full size; otherwise only pieces that a clone has are done
+   * @returns its path, whether it already existed at full size, and whether it is a clone; otherwise no piece of it is done
    */
-  async prepareShard({ name, header, bytes, cloneOf }: ShardLayout): Promise<{ path: string; wasThere: boolean }> {
+  async prepareShard({ name, header, bytes, cloneOf }: ShardLayout) {
     const path = join(this.partial, name);
     const wasThere = (await exists(path)) && (await stat(path)).size === bytes;
-    if (!wasThere) {
-      await rm(path, { force: true });
-      if (cloneOf !== undefined && (await cloneFile(cloneOf, path))) this.#clones.set(path, cloneOf);
-    }
-    await withFile(path, wasThere || this.#clones.has(path) ? "r+" : "wx+", async (handle) => {
+    if (!wasThere) await rm(path, { force: true });
+    const isClone = !wasThere && cloneOf !== undefined && (await cloneFile(cloneOf, path));
+    await withFile(path, wasThere || isClone ? "r+" : "wx+", async (handle) => {
       await writeFully(handle, header, 0);
       await handle.truncate(bytes);
     });
-    return { path, wasThere };
+    return { path, wasThere, isClone };
   }
 }
 
@@ -260,13 +186,4 @@ async function allocatedBytes(folder: string): Promise<number> {
     );
   }
   return sum;
-}
-
-/**
- * The commits that an interrupted run read from the hub, for `HubAccess.pins`; none if there is no such run.
- * @param out folder that the run was to write
- */
-export async function pinsOfRun(out: string): Promise<Map<string, string>> {
-  const state = await new OutputFolder(out).state();
-  return new Map(Object.entries(state?.pins ?? {}));
 }

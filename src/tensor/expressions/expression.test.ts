@@ -1,8 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  type FlatTerm,
-  flatten,
   isLeaf,
   type Leaf,
   leavesOf,
@@ -12,6 +10,7 @@ import {
   type Value,
   type Weight,
 } from "./expression.js";
+import { type FlatTerm, flatten } from "./resolve.js";
 
 const leaf = (source: string, tensor = "w") => ({ source, tensor });
 const blend = (...terms: [Weight, Value][]): Value => ({ blend: terms.map(([weight, value]) => ({ weight, value })) });

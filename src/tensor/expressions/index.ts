@@ -1,7 +1,6 @@
 export {
   childrenOf,
   defineOperation,
-  flatten,
   hasOperation,
   isLeaf,
   type Leaf,
@@ -23,5 +22,5 @@ export {
   unpackMeasured,
   unpackResult,
 } from "./measured.js";
-export { Resolver, type Sources } from "./resolve.js";
+export { flatten, Resolver, type Sources } from "./resolve.js";
 export { valueSchema } from "./value-schema.js";

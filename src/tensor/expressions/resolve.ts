@@ -1,4 +1,4 @@
-// Binds the tensors of an expression to files and offsets for a streaming program.
+// Multiplies an expression out to one weighted sum, and binds its tensors to files and offsets for a streaming program.
 
 import type { Checkpoint, CheckpointTensor, CodedValues } from "../../formats/checkpoint/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
@@ -17,16 +17,16 @@ import type {
 } from "../streaming/program.js";
 import { mapOperation } from "../streaming/value-operation.js";
 import {
-  factorsOf,
-  flatten,
   isLeaf,
   type Leaf,
   leavesOf,
   type Measured,
-  maskOf,
-  numberOf,
   type PlanTerms,
+  ROUNDING,
+  sumOfWeights,
   type Value,
+  type ValueOperation,
+  type Weight,
 } from "./expression.js";
 
 /** Opened checkpoints by source id. */
@@ -159,4 +159,97 @@ export class Resolver {
       output: b.shape[0] ?? 0,
     };
   }
+}
+
+export type FlatTerm = (Leaf & { readonly weight: number }) | (AtomicOperation & { readonly weight: number });
+
+interface AtomicOperation {
+  readonly operation: ValueOperation;
+}
+
+/** A value without nested averages and sums: sum(weight * term) / divisor. */
+export interface WeightedSum {
+  readonly terms: readonly FlatTerm[];
+  readonly divisor: number;
+}
+
+/**
+ * Flattens nested averages and sums into one weighted sum over distinct tensors and operations.
+ *
+ * Inner weights are normalised and multiplied by outer ones, so nesting adds no rounding. Terms of weight 0 are dropped
+ * and never read. A plain average keeps its weights; equal weights become 1, which makes a uniform average a sum
+ * divided by its count at any nesting.
+ * @throws RangeError if the weights of an average sum to zero
+ */
+export function flatten(value: Value, measured: Measured = new Map()): WeightedSum {
+  const expanded = expand(value, measured);
+  const merged = new Map<string, FlatTerm>();
+  for (const term of expanded.terms) {
+    const key = JSON.stringify(isLeaf(term) ? [term.source, term.tensor] : term.operation);
+    const known = merged.get(key);
+    merged.set(key, { ...term, weight: term.weight + (known?.weight ?? 0) });
+  }
+  let terms = [...merged.values()].filter((term) => term.weight !== 0);
+  if (!expanded.isAverage) {
+    // If all terms cancel, one tensor with weight 0 keeps the shape.
+    return { terms: terms.length > 0 ? terms : [...merged.values()].slice(0, 1), divisor: 1 };
+  }
+  const [first] = terms;
+  if (first && terms.every((term) => Math.abs(term.weight - first.weight) <= ROUNDING * Math.abs(first.weight))) {
+    terms = terms.map((term) => ({ ...term, weight: 1 }));
+  }
+  const divisor = requireSum(terms);
+  // An average of one term is that tensor.
+  return terms.length === 1 && first ? { terms: [{ ...first, weight: 1 }], divisor: 1 } : { terms, divisor };
+}
+
+/** Terms of a sum; an average divides it by the sum of the weights. */
+interface Expansion {
+  readonly terms: readonly FlatTerm[];
+  readonly isAverage: boolean;
+}
+
+function expand(value: Value, measured: Measured): Expansion {
+  if (isLeaf(value)) return { terms: [{ ...value, weight: 1 }], isAverage: true };
+  if ("op" in value) return { terms: [{ operation: value, weight: 1 }], isAverage: true };
+  const isAverage = "blend" in value;
+  const weighted = isAverage ? value.blend : value.sum;
+  let ofAverages = true;
+  const terms = weighted.flatMap(({ weight, value: inner }) => {
+    const expanded = expand(inner, measured);
+    ofAverages &&= expanded.isAverage;
+    const divisor = expanded.isAverage ? requireSum(expanded.terms) : 1;
+    const factor = numberOf(weight, measured);
+    return expanded.terms.map((term) => ({ ...term, weight: factor * (term.weight / divisor) }));
+  });
+  if (!isAverage || ofAverages) return { terms, isAverage };
+  // Sums inside an average change the total weight of its terms.
+  const divisor = requireSum(weighted.map(({ weight }) => ({ weight: numberOf(weight, measured) })));
+  return { terms: terms.map((term) => ({ ...term, weight: term.weight / divisor })), isAverage: false };
+}
+
+function requireSum(terms: readonly { weight: number }[]): number {
+  const sum = sumOfWeights(terms.map((term) => term.weight));
+  if (sum === 0) throw new RangeError("the weights of an average sum to zero");
+  return sum;
+}
+
+function numberOf(weight: Weight, measured: Measured): number {
+  if (typeof weight === "number") return weight;
+  const result = measured.get(weight.measured);
+  const value = result?.[weight.at ?? 0];
+  if (value === undefined) throw new Error(`measurement ${weight.measured} has not been made`);
+  return weight.inverse ? 1 / value : value;
+}
+
+function maskOf(id: string, measured: Measured): Uint8Array {
+  const mask = measured.get(id);
+  if (!(mask instanceof Uint8Array)) throw new Error(`measurement ${id} has not been made`);
+  return mask;
+}
+
+function factorsOf(id: string, measured: Measured): Float32Array {
+  const factors = measured.get(id);
+  if (!(factors instanceof Float32Array)) throw new Error(`measurement ${id} has not been made`);
+  return factors;
 }

@@ -1,8 +1,7 @@
-export type { Gram, Signs, Totals } from "./combined.js";
+export type { Gram, Lines, Signs, Totals } from "./combined.js";
 export { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "./compare-checkpoints.js";
 export { CUT, type CutMeasurement, type KeptShare, keptShares } from "./cut.js";
 export { GATE_MODES, type GateMode, type MeasureGates } from "./gates.js";
-export type { Lines } from "./lines.js";
 export {
   type Measurement,
   type MeasureOptions,

@@ -3,8 +3,7 @@
 import { LayergraftError, usageError } from "../../kit/index.js";
 import { leavesOf, type Measured, type MeasuredResult, measurementsOf, type Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
-import { Collector } from "../streaming/collector.js";
-import { isReporting } from "../streaming/job-kinds.js";
+import { Collector, isReporting } from "../streaming/job-kinds.js";
 import { countBytes } from "../streaming/pieces.js";
 import type { Evaluation, Job, Payload, Program } from "../streaming/program.js";
 import { resultsByJob } from "../streaming/results.js";
@@ -12,7 +11,9 @@ import { type RunOptions, runProgram } from "../streaming/run-program.js";
 import { arithmeticOf } from "../streaming/value-operation.js";
 import {
   type GramMeasurement,
+  type LinesMeasurement,
   measureGram,
+  measureLines,
   measureSigns,
   measureTotals,
   type SignsMeasurement,
@@ -20,7 +21,6 @@ import {
 } from "./combined.js";
 import { CUT, type CutMeasurement, measureCut } from "./cut.js";
 import type { GatesMeasurement, MeasureGates } from "./gates.js";
-import { type LinesMeasurement, measureLines } from "./lines.js";
 import type { Binding, Combination, Combine, JobTotal, Measuring, Pass } from "./measurement.js";
 import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";

@@ -6,7 +6,7 @@ import type { Part } from "../../formats/checkpoint/index.js";
 import { elementCount, isFloatDType, type Shape } from "../../kit/index.js";
 import type { Leaf, Measured, Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
-import { Collector } from "../streaming/collector.js";
+import { Collector } from "../streaming/job-kinds.js";
 import { type AnalyzeJob, type Evaluation, partOf } from "../streaming/program.js";
 import { concatenate } from "../streaming/results.js";
 import { type AnalyzedPiece, pairsOf } from "../streaming/row-statistics.js";

@@ -1,12 +1,11 @@
 // The singular value decomposition of a matrix from the eigenvectors of its products with itself, in float64: of A^T A
 // where A has more rows than columns, which streams A twice, else of A A^T, which holds A. Squaring leaves singular
 // values below 1e-8 of the largest without a correct digit; a sum of their squares does not show them.
+import { createRequire } from "node:module";
 import type { Kernels } from "../../kernels/index.js";
-import { eigenvectors } from "./eigenvectors.js";
 import type { LowRankFactors } from "./low-rank.js";
 import { PANEL, Panels } from "./panels.js";
 import { BATCH, RowBatches, type RowSource } from "./row-batches.js";
-import { setColumns } from "./sketch.js";
 
 /** @param choose the rank to keep, from the squares of all singular values, largest first */
 export function decomposeExactly(
@@ -120,4 +119,43 @@ function fromRows(kernels: Kernels, matrix: RowSource, choose: (gains: Float64Ar
     }
   }
   return { rank, left, right, gains: values.slice(0, rank) };
+}
+
+/** Eigenvalues, largest first, and eigenvectors as the rows of a matrix [size, size]. */
+export interface Eigenvectors {
+  readonly values: Float64Array;
+  readonly vectors: Float64Array;
+}
+
+/** @param gram a symmetric matrix [size, size] without negative eigenvalues */
+export function eigenvectors(gram: Float64Array, size: number): Eigenvectors {
+  // Loaded here, as few jobs need it, and at once, as jobs are synchronous.
+  const { EigenvalueDecomposition, Matrix } = createRequire(import.meta.url)("ml-matrix") as typeof import("ml-matrix");
+  const matrix = Matrix.from1DArray(size, size, gram as unknown as number[]);
+  const { realEigenvalues, eigenvectorMatrix } = new EigenvalueDecomposition(matrix, { assumeSymmetric: true });
+  const values = new Float64Array(size);
+  const vectors = new Float64Array(size * size);
+  for (let i = 0; i < size; i++) {
+    // ml-matrix has them in ascending order.
+    const from = size - 1 - i;
+    values[i] = Math.max(0, realEigenvalues[from] ?? 0);
+    for (let j = 0; j < size; j++) vectors[i * size + j] = eigenvectorMatrix.get(j, from);
+  }
+  return { values, vectors };
+}
+
+/** Writes columns [rank, count], each divided by its root, to rows [at, at + count) of a matrix [rows, rank]. */
+export function setColumns(
+  left: Float32Array,
+  columns: Float64Array,
+  roots: readonly number[],
+  at: number,
+  count: number,
+): void {
+  const rank = roots.length;
+  for (const [r, root] of roots.entries()) {
+    for (let i = 0; i < count; i++) {
+      left[(at + i) * rank + r] = root === 0 ? 0 : (columns[r * count + i] as number) / root;
+    }
+  }
 }

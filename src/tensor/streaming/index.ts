@@ -1,5 +1,5 @@
-export { eigenvectors } from "./eigenvectors.js";
 export { Evaluator } from "./evaluate-block.js";
+export { eigenvectors } from "./exact-decomposition.js";
 export { InputFiles } from "./files.js";
 export type { LowRankFactors } from "./low-rank.js";
 export { guardCode, runCode } from "./own-code.js";
@@ -24,6 +24,6 @@ export { countFetched } from "./remote-ranges.js";
 export { concatenate, resultsByJob, totalDifferences, totalStatistics } from "./results.js";
 export { pairsOf } from "./row-statistics.js";
 export { memoryPerThread, type RunOptions, type RunResult, runProgram, type StreamOptions } from "./run-program.js";
+export { runThread } from "./thread.js";
 export { type Arithmetic, addArithmetic, onValues, type Seed } from "./value-operation.js";
 export { added, decompose, isSquare, joined, type MatrixRule, mean, product, withValues } from "./whole-matrix.js";
-export { runThread } from "./worker.js";

@@ -1,10 +1,27 @@
 // The kinds of jobs: each has its loop over a piece, and says how the reports of its pieces add up.
-import { compare, compareCopy, copy } from "./copy-jobs.js";
+import {
+  bytesPerValue,
+  encodedBytes,
+  interleaved,
+  type SplitEncoding,
+  splitBlocks,
+  splitBytes,
+} from "../../kernels/index.js";
+import { bytesPerElement, isFloatDType } from "../../kit/index.js";
 import type { Evaluator } from "./evaluate-block.js";
 import type { Inputs, OutputFiles, Traffic } from "./files.js";
 import { analyze, count, delta, gram, lowRank, signs, ties } from "./measure-jobs.js";
-import type { Job, Payload } from "./program.js";
-import { encode, write } from "./write-jobs.js";
+import { COPY_BLOCK_BYTES, cutIntoPieces, eachBlock, type Piece } from "./pieces.js";
+import {
+  type CompareCopyJob,
+  type CompareJob,
+  type CopyJob,
+  type EncodeJob,
+  type Job,
+  type Payload,
+  requireFloat,
+  type WriteJob,
+} from "./program.js";
 
 /** What a thread has for its jobs. */
 export interface Tools {
@@ -36,6 +53,105 @@ export interface PayloadKind<J, P extends Payload> {
 
 type Kind = NumberKind<Job> | PayloadKind<Job, Payload>;
 
+const copy: NumberKind<CopyJob> = {
+  begin: ({ inputs, outputs, evaluator: { kernels } }) => {
+    const copied = kernels.allocate(COPY_BLOCK_BYTES);
+    return (job, begin, end) => {
+      const { dtype } = job.to;
+      let nonFinite = 0;
+      for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
+        const bytes = kernels.bytes(copied, Math.min(COPY_BLOCK_BYTES, end - at));
+        inputs.read(job.from.file, job.from.offset + at, bytes);
+        outputs.write(job.to.file, job.to.offset + at, bytes);
+        if (!isFloatDType(dtype)) continue;
+        kernels.clearPadding(copied, bytes.byteLength);
+        nonFinite += kernels.countNonFinite(dtype, copied, bytes.byteLength / bytesPerElement(dtype));
+      }
+      return [nonFinite];
+    };
+  },
+};
+
+const compareCopy: NumberKind<CompareCopyJob> = {
+  begin: ({ inputs }) => {
+    const [a, b] = [new Uint8Array(COPY_BLOCK_BYTES), new Uint8Array(COPY_BLOCK_BYTES)];
+    return (job, begin, end) => {
+      const tally = new Tally(Math.ceil(bytesPerValue(job.from.dtype)));
+      for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
+        const length = Math.min(COPY_BLOCK_BYTES, end - at);
+        inputs.read(job.from.file, job.from.offset + at, a.subarray(0, length));
+        inputs.read(job.against.file, job.against.offset + at, b.subarray(0, length));
+        tally.add(a.subarray(0, length), b.subarray(0, length), at);
+      }
+      return tally.result();
+    };
+  },
+};
+
+const compare: NumberKind<CompareJob> = {
+  begin:
+    ({ inputs, evaluator }) =>
+    (job, begin, end) => {
+      const dtype = requireFloat(job.against.dtype);
+      const width = bytesPerElement(dtype);
+      const tally = new Tally(width);
+      eachBlock(job, begin, end, (from, to) => {
+        const wanted = evaluator.round(job.value, from, to, dtype).bytes;
+        const found = new Uint8Array((to - from) * width);
+        inputs.read(job.against.file, job.against.offset + from * width, found);
+        tally.add(wanted, found, from * width);
+      });
+      return tally.result();
+    },
+};
+
+const write: NumberKind<WriteJob> = {
+  begin:
+    ({ outputs, evaluator }) =>
+    (job, begin, end) => {
+      const counts: [number, number] = [0, 0];
+      eachBlock(job, begin, end, (from, to) => {
+        const { bytes, nonFinite, made } = evaluator.round(job.value, from, to, requireFloat(job.to.dtype));
+        outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), bytes);
+        counts[0] += nonFinite;
+        counts[1] += made;
+      });
+      return counts;
+    },
+};
+
+const encode: NumberKind<EncodeJob> = {
+  begin:
+    ({ outputs, evaluator }) =>
+    (job, begin, end) => {
+      const { value, to, encoding, scales, plus, interleave } = job;
+      const columns = value.columns === value.elements ? 1 : value.columns;
+      let broken = 0;
+      eachBlock(job, begin, end, (from, until) => {
+        const encoded = evaluator.encode(value, from, until, encoding, plus);
+        broken += encoded.broken;
+        if (scales) {
+          const split = encoding as SplitEncoding;
+          const parts = splitBlocks(split, encoded.bytes);
+          const before = splitBytes(split, from);
+          outputs.write(to.file, to.offset + before.codes, parts.codes);
+          outputs.write(scales.file, scales.offset + before.scales, parts.scales);
+          return;
+        }
+        if (interleave === undefined) {
+          outputs.write(to.file, to.offset + encodedBytes(encoding, from), encoded.bytes);
+          return;
+        }
+        const rowBytes = encodedBytes(encoding, columns);
+        for (let row = from / columns, at = 0; at < encoded.bytes.byteLength; row++, at += rowBytes) {
+          const offset = to.offset + interleaved(row, interleave) * rowBytes;
+          outputs.write(to.file, offset, encoded.bytes.subarray(at, at + rowBytes));
+        }
+      });
+      return [broken];
+    },
+};
+
 const KINDS = {
   copy,
   write,
@@ -61,12 +177,81 @@ export function beginJobs(tools: Tools): (job: Job, begin: number, end: number) 
   };
 }
 
-/** Adds the payload of a piece to the total of those before. */
-export function joinPieces<P extends Payload>(total: P, piece: P, job: Job): P {
-  return (KINDS[job.kind] as PayloadKind<Job, Payload>).join(total, piece, job) as P;
-}
-
 /** Whether the pieces of a job report a payload. */
 export function isReporting({ kind }: Job): boolean {
   return "join" in KINDS[kind];
+}
+
+/**
+ * Combines the payloads of each job's pieces in the order of the pieces, independent of arrival.
+ *
+ * A job's total is passed on and dropped when its last piece arrives.
+ */
+export class Collector<P extends Payload> {
+  readonly #jobs: readonly Job[];
+  readonly #onJob: (job: number, total: P) => void;
+  readonly #pieces: readonly Piece[];
+  readonly #waiting = new Map<number, P>();
+  /** By job: the piece that comes next, the total of those before, and how many are left. */
+  readonly #next: number[] = [];
+  readonly #left: number[] = [];
+  readonly #totals = new Map<number, P>();
+
+  constructor(jobs: readonly Job[], onJob: (job: number, total: P) => void) {
+    this.#jobs = jobs;
+    this.#onJob = onJob;
+    this.#pieces = cutIntoPieces(jobs);
+    this.#pieces.forEach(({ job }, index) => {
+      this.#next[job] ??= index;
+      this.#left[job] = (this.#left[job] ?? 0) + 1;
+    });
+  }
+
+  add(index: number, payload: P): void {
+    const job = this.#pieces[index]?.job ?? 0;
+    this.#waiting.set(index, payload);
+    for (let next = this.#next[job] ?? 0; ; next++) {
+      const ready = this.#waiting.get(next);
+      if (!ready || this.#pieces[next]?.job !== job) break;
+      this.#waiting.delete(next);
+      const total = this.#totals.get(job);
+      this.#totals.set(job, total ? this.#join(total, ready, this.#jobs[job] as Job) : ready);
+      this.#next[job] = next + 1;
+      this.#left[job] = (this.#left[job] ?? 0) - 1;
+    }
+    const total = this.#totals.get(job);
+    if (this.#left[job] !== 0 || !total) return;
+    this.#totals.delete(job);
+    this.#onJob(job, total);
+  }
+
+  #join(total: P, piece: P, job: Job): P {
+    return (KINDS[job.kind] as PayloadKind<Job, Payload>).join(total, piece, job) as P;
+  }
+}
+
+/** Counts differing elements and remembers the first, over byte ranges given in order. */
+class Tally {
+  readonly #width: number;
+  #differing = 0;
+  #first = -1;
+
+  constructor(width: number) {
+    this.#width = width;
+  }
+
+  add(a: Uint8Array, b: Uint8Array, byteOffset: number): void {
+    if (Buffer.compare(a, b) === 0) return;
+    for (let at = 0; at < a.byteLength; at += this.#width) {
+      let same = true;
+      for (let i = at; i < at + this.#width; i++) same &&= a[i] === b[i];
+      if (same) continue;
+      if (this.#first < 0) this.#first = (byteOffset + at) / this.#width;
+      this.#differing++;
+    }
+  }
+
+  result(): readonly number[] {
+    return [this.#differing, this.#first];
+  }
 }

@@ -157,10 +157,17 @@ export function remembered<T extends object, R>(compute: (of: T) => R): (of: T) 
   };
 }
 
-/** Bytes moved as they are. Result per piece: [infinite and NaN values]. */
-export interface CopyJob {
-  readonly kind: "copy";
+interface Named {
   readonly name: string;
+}
+
+interface OfValue extends Named {
+  readonly value: Evaluation;
+}
+
+/** Bytes moved as they are. Result per piece: [infinite and NaN values]. */
+export interface CopyJob extends Named {
+  readonly kind: "copy";
   readonly bytes: number;
   readonly from: Stored;
   readonly to: Target;
@@ -170,10 +177,8 @@ export interface CopyJob {
  * Values computed and written. Result per piece: [infinite and NaN values, how many of them although the stored elements in
  * their place are finite].
  */
-export interface WriteJob {
+export interface WriteJob extends OfValue {
   readonly kind: "write";
-  readonly name: string;
-  readonly value: Evaluation;
   readonly to: Target;
 }
 
@@ -181,10 +186,8 @@ export interface WriteJob {
  * Values computed, encoded row by row, and written. Rows must fill whole blocks of the encoding. Result per piece: [values
  * or scales that are not finite].
  */
-export interface EncodeJob {
+export interface EncodeJob extends OfValue {
   readonly kind: "encode";
-  readonly name: string;
-  readonly value: Evaluation;
   readonly to: FilePosition;
   readonly encoding: Encoding;
   /** Where the scales of blocks are written, if apart from their codes; see `splitBlocks`. */
@@ -199,35 +202,28 @@ export interface EncodeJob {
 }
 
 /** Bytes compared with those of another file. Result per piece: [differing elements, first differing element or -1]. */
-export interface CompareCopyJob {
+export interface CompareCopyJob extends Named {
   readonly kind: "compare-copy";
-  readonly name: string;
   readonly bytes: number;
   readonly from: Stored;
   readonly against: Stored;
 }
 
 /** Values computed, rounded, and compared with the bytes of another file. Result per piece as above. */
-export interface CompareJob {
+export interface CompareJob extends OfValue {
   readonly kind: "compare";
-  readonly name: string;
-  readonly value: Evaluation;
   readonly against: Stored;
 }
 
 /** Statistics of value - minus, or of value alone. Result per piece: `DeltaStatistics`. */
-export interface DeltaJob {
+export interface DeltaJob extends OfValue {
   readonly kind: "delta";
-  readonly name: string;
-  readonly value: Evaluation;
   readonly minus?: Evaluation;
 }
 
 /** How many elements are positive and how many negative. Result per piece: [positive, negative]. */
-export interface SignsJob {
+export interface SignsJob extends OfValue {
   readonly kind: "signs";
-  readonly name: string;
-  readonly value: Evaluation;
 }
 
 /**
@@ -244,20 +240,16 @@ export interface KeyRanges {
  * Counts magnitudes by their keys. Reports a Uint32Array per piece: index, count, index, count, ... of the counters that are
  * not zero, by ascending index among the counters of all ranges.
  */
-export interface CountJob {
+export interface CountJob extends OfValue {
   readonly kind: "count";
-  readonly name: string;
-  readonly value: Evaluation;
   readonly ranges: readonly KeyRanges[];
   /** Counts only one run of `SAMPLE_RUN` elements of each `every` ones. */
   readonly every?: number;
 }
 
 /** Counts the elements of a magnitude. Result per piece: [how many, index of the `nth` or -1]. */
-export interface TiesJob {
+export interface TiesJob extends OfValue {
   readonly kind: "ties";
-  readonly name: string;
-  readonly value: Evaluation;
   readonly magnitude: number;
   /** Counted from 0 in the piece. */
   readonly nth?: number;
@@ -269,9 +261,8 @@ export interface TiesJob {
 export const SAMPLE_RUN = 512;
 
 /** Products of values with each other. Reports a Float64Array per piece: (0,0), (0,1), ..., (1,1), (1,2), ... */
-export interface GramJob {
+export interface GramJob extends Named {
   readonly kind: "gram";
-  readonly name: string;
   readonly values: readonly Evaluation[];
   /** Only of each value with itself; the others are 0. Default: all. */
   readonly diagonal?: boolean;
@@ -280,10 +271,8 @@ export interface GramJob {
 }
 
 /** The best low-rank approximation of a matrix. Its only piece is the whole matrix, and reports `LowRankFactors`. */
-export interface LowRankJob {
+export interface LowRankJob extends OfValue {
   readonly kind: "low-rank";
-  readonly name: string;
-  readonly value: Evaluation;
   /** Squared Frobenius norm of the values, which must be finite. */
   readonly squares: number;
   /** Largest rank. */
@@ -303,9 +292,8 @@ export type Payload = AnalyzedPiece | LowRankFactors | Float64Array | Uint32Arra
  * All evaluations have the same elements. A vector has one row; of a matrix the rows are its columns (input features) or
  * its stored rows (output features), as `axis` says.
  */
-export interface AnalyzeJob {
+export interface AnalyzeJob extends Named {
   readonly kind: "analyze";
-  readonly name: string;
   readonly base: Evaluation;
   readonly experts: readonly Evaluation[];
   readonly axis: "vector" | "columns" | "rows";

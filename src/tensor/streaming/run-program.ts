@@ -22,8 +22,7 @@ import { codeOf, type Payload, type Program } from "./program.js";
 import { isStreamed } from "./remote-ranges.js";
 import type { PieceResults } from "./results.js";
 import { NEXT, type Shared, stop, wake } from "./shared.js";
-import { type Emit, PieceWorker } from "./thread-work.js";
-import type { ThreadReport } from "./worker.js";
+import { type Emit, PieceWorker, type ThreadReport } from "./thread.js";
 
 /** Options of calls that stream weights from the disk. */
 export interface StreamOptions extends CallOptions {

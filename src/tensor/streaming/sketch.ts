@@ -6,7 +6,7 @@
 
 import type { Kernels } from "../../kernels/index.js";
 import type { Random } from "../../kit/index.js";
-import { type Eigenvectors, eigenvectors } from "./eigenvectors.js";
+import { type Eigenvectors, eigenvectors, setColumns } from "./exact-decomposition.js";
 import type { LowRankFactors } from "./low-rank.js";
 import { PANEL, Panels } from "./panels.js";
 import { BATCH, RowBatches, type RowSource } from "./row-batches.js";
@@ -123,21 +123,5 @@ export class Sketch {
       setColumns(left, values, roots, at, count);
     }
     return { rank, left, right, gains: gains.slice(0, rank) };
-  }
-}
-
-/** Writes columns [rank, count], each divided by its root, to rows [at, at + count) of a matrix [rows, rank]. */
-export function setColumns(
-  left: Float32Array,
-  columns: Float64Array,
-  roots: readonly number[],
-  at: number,
-  count: number,
-): void {
-  const rank = roots.length;
-  for (const [r, root] of roots.entries()) {
-    for (let i = 0; i < count; i++) {
-      left[(at + i) * rank + r] = root === 0 ? 0 : (columns[r * count + i] as number) / root;
-    }
   }
 }

@@ -1,12 +1,15 @@
-// The work of one thread: take the next piece, do it, mark it done, until none is left or the pass is stopped. Small
-// passes run it on the main thread.
+// A thread of a pass: take the next piece, do it, mark it done, until none is left or the pass is stopped. Small passes run it on
+// the main thread. It is not asked, as other threads are (`kit/ask.ts`): it shares memory, and waits in it synchronously.
+import { parentPort, workerData } from "node:worker_threads";
+import { type PlainError, plainError } from "../../kit/index.js";
 import { Evaluator } from "./evaluate-block.js";
-import { InputFiles, type Inputs, OutputFiles, type Traffic } from "./files.js";
+import { InputFiles, type Inputs, OutputFiles, StreamedFiles, type Traffic } from "./files.js";
 import { beginJobs, isReporting } from "./job-kinds.js";
+import { runCode } from "./own-code.js";
 import { cutIntoPieces, type Piece, RESULTS_PER_PIECE } from "./pieces.js";
 import type { Job, Payload, Program } from "./program.js";
 import { NEXT, type Shared, STOP } from "./shared.js";
-import { StreamedFiles } from "./streamed-files.js";
+import { type Arithmetic, addArithmetic } from "./value-operation.js";
 
 /** Leaves a piece that takes long when the pass is stopped. */
 class Stopped extends Error {}
@@ -90,4 +93,44 @@ export class PieceWorker {
     this.#inputs.close();
     this.#outputs.close();
   }
+}
+
+/** Message of a thread: pieces that are done, and finally whether it failed. */
+export interface ThreadReport {
+  readonly piece?: { readonly index: number; readonly payload: Payload | undefined };
+  readonly error?: PlainError;
+}
+
+/** The arrays of a payload, which are moved and not copied. */
+function arraysOf(payload: Payload): readonly (Float32Array | Float64Array | Uint32Array)[] {
+  if ("experts" in payload) return payload.experts.map(({ rows }) => rows);
+  return "rank" in payload ? [payload.left, payload.right, payload.gains] : [payload];
+}
+
+/** Does the work of this thread, with the arithmetic of methods. */
+export async function runThread(arithmetic: readonly Arithmetic[]): Promise<void> {
+  addArithmetic(arithmetic);
+  const { program, shared, code } = workerData as { program: Program; shared: Shared; code: readonly string[] };
+  for (const text of code) await runCode(text);
+  const worker = new PieceWorker(program, shared, (index, payload) => {
+    const report: ThreadReport = { piece: { index, payload } };
+    if (payload === undefined) {
+      // Only memory that waits for the piece needs to know.
+      if (shared.window) parentPort?.postMessage(report);
+      return;
+    }
+    parentPort?.postMessage(
+      report,
+      arraysOf(payload).map(({ buffer }) => buffer as ArrayBuffer),
+    );
+  });
+  let report: ThreadReport = {};
+  try {
+    while (worker.step());
+  } catch (error) {
+    report = { error: plainError(error) };
+  } finally {
+    worker.close();
+  }
+  parentPort?.postMessage(report);
 }

@@ -1,0 +1,96 @@
+// The journal of a run: what is measured and written so far, from which an interrupted merge is resumed.
+
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { exists, RunFolder, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
+import { recordOf } from "../../kit/settings/index.js";
+import type { Sources } from "../../tensor/expressions/index.js";
+import { packBits, packedMeasured, packMeasured, unpackBits, unpackMeasured } from "../../tensor/expressions/index.js";
+import { type Measurement, type MeasureOptions, measureAll } from "../../tensor/measurements/index.js";
+import {
+  cutIntoPieces,
+  type Program,
+  type RunResult,
+  runProgram,
+  type StreamOptions,
+} from "../../tensor/streaming/index.js";
+
+const runState = z.lazy(() =>
+  z.object({
+    /** Digest of the output; only a run with the same digest can resume. */
+    plan: z.string(),
+    /** Modification times of the input files. */
+    inputs: recordOf(z.number()),
+    /** Commits of the sources on the hub, as `HubAccess.pins`. */
+    pins: recordOf(z.string()).optional(),
+    /** Measured values by measurement id. */
+    measured: packedMeasured,
+    /** Finished pieces of the program, one bit each, base64; empty before the first. */
+    done: z.string(),
+  }),
+);
+
+export type RunState = Readonly<z.output<typeof runState>>;
+
+export const JOURNAL_FILE = ".layergraft-run.json";
+
+export class Journal {
+  readonly #file: string;
+
+  /** @param partial the unfinished folder of the run */
+  constructor(partial: string) {
+    this.#file = join(partial, JOURNAL_FILE);
+  }
+
+  /** What an interrupted run has left; undefined if nothing, or it cannot be read. */
+  async read(): Promise<RunState | undefined> {
+    return runState.safeParse(await readJsonObject(this.#file).catch(() => undefined)).data;
+  }
+
+  isThere(): Promise<boolean> {
+    return exists(this.#file);
+  }
+
+  async write(state: RunState): Promise<void> {
+    await writeFileAtomically(this.#file, JSON.stringify(state));
+  }
+
+  /** Measures what is left to measure, and keeps each value for a later run. */
+  measure(measurements: readonly Measurement[], sources: Sources, state: RunState, options: MeasureOptions) {
+    return measureAll(measurements, sources, {
+      ...options,
+      known: unpackMeasured(state.measured),
+      onMeasured: (values) => this.write({ ...state, measured: packMeasured(values), done: "" }),
+    });
+  }
+
+  /** Runs what is left of a program, and keeps which pieces are done for a later run. */
+  async run(program: Program, state: RunState, options: StreamOptions): Promise<RunResult> {
+    await this.write(state);
+    const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
+    try {
+      return await runProgram(program, {
+        ...options,
+        phase: "reading and writing",
+        done: unpackBits(state.done, cutIntoPieces(program.jobs).length),
+        // Data before journal: the journal must never be ahead, even after a power cut.
+        onCheckpoint: async (done) => {
+          for (const handle of handles) await handle.datasync();
+          await this.write({ ...state, done: packBits(done) });
+        },
+      });
+    } finally {
+      await Promise.all(handles.map((handle) => handle.close()));
+    }
+  }
+}
+
+/**
+ * The commits that an interrupted run read from the hub, for `HubAccess.pins`; none if there is no such run.
+ * @param out folder that the run was to write
+ */
+export async function pinsOfRun(out: string): Promise<Map<string, string>> {
+  const state = await new Journal(new RunFolder(out).partial).read();
+  return new Map(Object.entries(state?.pins ?? {}));
+}
