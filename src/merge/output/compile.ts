@@ -1,8 +1,9 @@
 // Compiles a plan to streaming programs that write or verify its output, after bytes that are copied have their places.
 
-import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
+import { ADAPTER_WEIGHTS, type CheckpointTensor } from "../../formats/checkpoint/index.js";
 import {
   type FolderLayout,
+  layoutFolder,
   lengthenHeader,
   type SafetensorsFile,
   type ShardLayout,
@@ -11,6 +12,8 @@ import type { DType } from "../../kit/index.js";
 import { type Measured, measurementsOf, Resolver, type Sources } from "../../tensor/expressions/index.js";
 import type { Job, Program, Stored, Target } from "../../tensor/streaming/index.js";
 import type { Step } from "../model-plan.js";
+import type { AdapterPlan, FactorStep } from "../plan/adapter-plan.js";
+import type { OpenedPlan } from "../plan/planner.js";
 
 /** What writing needs to know of a step. */
 export type WrittenStep = Pick<Step, "tensor" | "dtype" | "value">;
@@ -21,11 +24,27 @@ export function copied(step: WrittenStep, resolver: Resolver): CheckpointTensor 
   return stored?.dtype === step.dtype ? stored : undefined;
 }
 
+/** Places of the tensors of a plan, or of its adapter, which is one file. */
+export function layOut({ plan, sources }: OpenedPlan, adapter: AdapterPlan | undefined): FolderLayout {
+  const { recipe, steps, configFrom } = plan;
+  const named = ({ tensor, dtype, shape }: Step | FactorStep) => ({ name: tensor, dtype, shape });
+  if (adapter) {
+    const { factors, whole } = adapter;
+    const { shards, totalSize } = layoutFolder([...factors, ...whole].map(named), { shardBytes: Infinity });
+    return { shards: shards.map((shard) => ({ ...shard, name: ADAPTER_WEIGHTS })), totalSize };
+  }
+  const layout = layoutFolder(steps.map(named), {
+    ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
+    metadata: sources.get(configFrom)?.files[0]?.metadata ?? {},
+  });
+  return alignWithSources(layout, steps, sources);
+}
+
 /**
  * Lengthens the header of each file of which one source gives most of the bytes, so that these are in the same place as in
  * the source. The layout, and so every byte of the output, is the same whether the file system can clone or not.
  */
-export function alignWithSources(layout: FolderLayout, steps: readonly WrittenStep[], sources: Sources): FolderLayout {
+function alignWithSources(layout: FolderLayout, steps: readonly WrittenStep[], sources: Sources): FolderLayout {
   const resolver = new Resolver(sources);
   const stepOf = new Map(steps.map((step) => [step.tensor, step]));
   return { ...layout, shards: layout.shards.map((shard) => align(shard, stepOf, resolver)) };

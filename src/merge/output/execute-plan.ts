@@ -2,24 +2,24 @@
 
 import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { ADAPTER_WEIGHTS, foldersOf, requireUnchanged } from "../../formats/checkpoint/index.js";
-import { type FolderLayout, layoutFolder } from "../../formats/safetensors/index.js";
+import { foldersOf, requireUnchanged } from "../../formats/checkpoint/index.js";
+import type { FolderLayout } from "../../formats/safetensors/index.js";
 import { digestOfJson } from "../../kit/files/index.js";
 import { MismatchError, OutputError } from "../../kit/index.js";
 import type { Measured } from "../../tensor/expressions/index.js";
 import { packBits, packMeasured, unpackBits } from "../../tensor/expressions/index.js";
 import type { KeptShare, MeasureGates } from "../../tensor/measurements/index.js";
-import { keptShares, placeholders } from "../../tensor/measurements/index.js";
+import { keptShares } from "../../tensor/measurements/index.js";
 import { cutIntoPieces, type Program, type StreamOptions } from "../../tensor/streaming/index.js";
-import { PROVENANCE_FILE, type Step } from "../model-plan.js";
-import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
+import { PROVENANCE_FILE } from "../model-plan.js";
+import { type AdapterPlan, planAdapter } from "../plan/adapter-plan.js";
 import { pinsOf } from "../plan/open-plan.js";
 import { type OpenedPlan, toWrite } from "../plan/planner.js";
 import type { Plan } from "../recipe/recipe.js";
 import { factorBytes, tensorBytes, writeFactors } from "./adapter-factors.js";
 import { markCloned } from "./clone.js";
 import { digestCompanions, writeAdapterCompanions, writeCompanions } from "./companion-files.js";
-import { alignWithSources, compileWrite } from "./compile.js";
+import { compileWrite, layOut } from "./compile.js";
 import { equalSource } from "./equal-source.js";
 import type { RunState } from "./journal.js";
 import { modelCard } from "./model-card.js";
@@ -118,10 +118,8 @@ class Execution {
     this.#folder = new OutputFolder(options.out);
     this.#fetchedBefore = this.#fetched();
     const { recipe, sources, steps } = this.#plan;
-    if (recipe.as === "adapter") {
-      this.#adapter = planAdapter(opened, placeholders(this.#plan.measurements), { assumed: true });
-    }
-    this.#layout = this.#layOut();
+    if (recipe.as === "adapter") this.#adapter = planAdapter(opened);
+    this.#layout = layOut(opened, this.#adapter);
     // Includes source paths, as models of one family have the same headers.
     const places = sources.map(({ id, folder, adapter, digest }) => [
       id,
@@ -129,23 +127,6 @@ class Execution {
       digest,
     ]);
     this.#digest = digestOfJson([recipe, places, steps, this.#plan.vocabulary?.digest]);
-  }
-
-  /** Places of the tensors: of the plan, or of the adapter, which is one file. */
-  #layOut(): FolderLayout {
-    const { recipe, steps, configFrom } = this.#plan;
-    const named = ({ tensor, dtype, shape }: Step | FactorStep) => ({ name: tensor, dtype, shape });
-    if (this.#adapter) {
-      const { factors, whole } = this.#adapter;
-      const { shards, totalSize } = layoutFolder([...factors, ...whole].map(named), { shardBytes: Infinity });
-      return { shards: shards.map((shard) => ({ ...shard, name: ADAPTER_WEIGHTS })), totalSize };
-    }
-    const lead = this.#opened.sources.get(configFrom);
-    const layout = layoutFolder(steps.map(named), {
-      ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
-      metadata: lead?.files[0]?.metadata ?? {},
-    });
-    return alignWithSources(layout, steps, this.#opened.sources);
   }
 
   async run(): Promise<ExecuteResult> {
@@ -162,8 +143,8 @@ class Execution {
       const { measurements } = this.#plan;
       const measured = await this.#folder.journal.measure(measurements, this.#opened.sources, known, this.#options);
       if (this.#adapter) {
-        this.#adapter = planAdapter(this.#opened, measured, { assumed: false });
-        this.#layout = this.#layOut();
+        this.#adapter = planAdapter(this.#opened, measured);
+        this.#layout = layOut(this.#opened, this.#adapter);
       }
       const { program, done } = await this.#prepare(measured, earlier?.done);
       const state = { ...begun, measured: packMeasured(measured), done };

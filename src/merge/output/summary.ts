@@ -57,7 +57,7 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
   let copies = 0;
   let bytesToRead = 0;
   let bytesToWrite = 0;
-  const adapter = plan.recipe.as === "adapter" ? planAdapter({ plan, sources }, assumed, { assumed: true }) : undefined;
+  const adapter = plan.recipe.as === "adapter" ? planAdapter({ plan, sources }) : undefined;
   const { factors, whole, ranks } = adapter ?? { factors: [], whole: plan.steps, ranks: [] };
   for (const step of whole) {
     const bytes = (elementCount(step.shape) * DTYPE_BITS[step.dtype]) / 8;

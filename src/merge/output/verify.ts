@@ -90,8 +90,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     );
   });
   requireComputable(plan, sources, measured, folder);
-  const adapter =
-    plan.recipe.as === "adapter" ? planAdapter({ plan, sources }, measured, { assumed: false }) : undefined;
+  const adapter = plan.recipe.as === "adapter" ? planAdapter({ plan, sources }, measured) : undefined;
   const written = new Map<string, WrittenTensor & TensorInfo>();
   for (const file of adapter ? [await openSafetensors(join(folder, ADAPTER_WEIGHTS))] : await openShards(folder)) {
     for (const tensor of file.tensors) written.set(tensor.name, { ...tensor, file });

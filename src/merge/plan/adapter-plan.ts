@@ -23,6 +23,7 @@ import {
   type Value,
   type WeightedValue,
 } from "../../tensor/expressions/index.js";
+import { placeholders } from "../../tensor/measurements/index.js";
 import type { Step } from "../model-plan.js";
 import { methodOf, type Plan } from "../recipe/recipe.js";
 import { changedModules, isOnFactors } from "./factor-sources.js";
@@ -75,12 +76,12 @@ type Opened = { readonly plan: Plan; readonly sources: ReadonlyMap<string, Check
 
 /**
  * The adapter with which the base equals a plan's output.
- * @param measured results of the plan's measurements; without them ranks are upper bounds
+ * @param found results of the plan's measurements; before there are any, ranks are upper bounds
  * @throws MismatchError if the output is not the base plus low-rank changes, with every reason
  * @throws RecipeError if a field of the recipe does not apply to an adapter
  */
-export function planAdapter(opened: Opened, measured: Measured, options: { assumed: boolean }): AdapterPlan {
-  const { plan, sources } = opened;
+export function planAdapter({ plan, sources }: Opened, found?: Measured): AdapterPlan {
+  const measured = found ?? placeholders(plan.measurements);
   for (const field of ["shard_size", "vocabulary"] as const) {
     if (plan.recipe[field] !== undefined) {
       throw RecipeError.at({ field }, `${field} does not apply to an adapter. Remove ${field}, or ${FULL_MODEL}.`);
@@ -106,7 +107,7 @@ export function planAdapter(opened: Opened, measured: Measured, options: { assum
       isReplaced ||= tensor?.file !== undefined && tensor.file === source?.adapter?.file;
       if (tensor?.lowRank) changes.push({ delta: tensor.lowRank, factor: weight * tensor.lowRank.scale });
     }
-    const isKnown = !options.assumed || measurementsOf(step.value).length === 0;
+    const isKnown = found !== undefined || measurementsOf(step.value).length === 0;
     if (isReplaced) whole.push(step);
     else if (isKnown && Math.abs(total - 1) > ROUNDING) scaled.push(step.tensor);
     else if (changes.length > 0) modules.push(moduleOf(step, changes));

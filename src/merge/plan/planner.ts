@@ -13,7 +13,7 @@ import { isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
 import { formatPercent, formatSome, plural } from "../../kit/printing/index.js";
 import { hasOperation, leavesOf } from "../../tensor/expressions/index.js";
-import { measuredSources, placeholders } from "../../tensor/measurements/index.js";
+import { measuredSources } from "../../tensor/measurements/index.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
@@ -205,7 +205,7 @@ class Planner {
       ...(related.unrelated.length > 0 ? { unrelated: related.unrelated } : {}),
     };
     const opened = { plan, sources: builder.sources };
-    if (recipe.as === "adapter") planAdapter(opened, placeholders(plan.measurements), { assumed: true });
+    if (recipe.as === "adapter") planAdapter(opened);
     return opened;
   }
 

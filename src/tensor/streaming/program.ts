@@ -8,7 +8,7 @@ import type { LowRankFactors } from "./low-rank.js";
 import { textOfCode } from "./own-code.js";
 import type { Pursuit } from "./pursuit.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
-import type { Operation } from "./value-operation.js";
+import type { KnownTerms, Operation } from "./value-operation.js";
 
 /** Values in one of the program's input files. */
 export interface Stored {
@@ -77,12 +77,9 @@ export interface Combination {
   readonly divisor: number;
 }
 
-/** Field types of operations in a program. A mask has one byte per row or column, 1 if selected. */
-export interface BoundTerms {
-  readonly number: number;
+/** Field types of operations in a program. */
+export interface BoundTerms extends KnownTerms {
   readonly value: Combination;
-  readonly mask: Uint8Array;
-  readonly factors: Float32Array;
 }
 
 export type BoundOperation = Operation<BoundTerms>;

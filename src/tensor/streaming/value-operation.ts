@@ -44,7 +44,7 @@ export type Fields = Readonly<Record<string, FieldKind>>;
 export type FieldsOf<F extends Fields, T extends Terms> = { readonly [Name in keyof F]: FieldTypes<T>[F[Name]] };
 
 /** Terms on a thread. A mask has one byte per row or column, 1 if selected. */
-interface BoundTerms extends Terms {
+export interface KnownTerms extends Terms {
   readonly number: number;
   readonly mask: Uint8Array;
   readonly factors: Float32Array;
@@ -83,7 +83,7 @@ export interface Declaration<F extends Fields = Fields> {
   /** Computes a block in float32. `buffers` are addresses of the values; the result replaces the first. */
   readonly apply: (
     buffers: readonly number[],
-    fields: FieldsOf<F, BoundTerms>,
+    fields: FieldsOf<F, KnownTerms>,
     block: Block,
     workspace: Workspace,
   ) => void;
