@@ -8,7 +8,6 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { membersOf } from "../src/experiment/plan/expert-names.js";
 import { readPlan } from "../src/experiment/plan/plan-file.js";
 import type { ExperimentPlan } from "../src/experiment/plan/plan-schema.js";
-import { settleTraining, trainingRun } from "../src/experiment/plan/training-runs.js";
 import { formatBytes } from "../src/kit/printing/index.js";
 import { readRun } from "../src/train/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
@@ -53,11 +52,9 @@ const isLocal = (model: string) => model.startsWith("models/");
 
 /** The data of a plan's training runs, as it declares them. */
 function dataOf(plan: ExperimentPlan): unknown[] {
-  return Object.values(plan.experts).flatMap(({ train }) => {
-    if (!train) return [];
-    const { run } = settleTraining(plan, train);
-    return (train.runs ?? [undefined]).map((own) => trainingRun(run, own, "base")).flatMap(dataOfRun);
-  });
+  return Object.values(plan.experts).flatMap(({ train }) =>
+    (train?.runs ?? []).flatMap(({ fields }) => dataOfRun(fields)),
+  );
 }
 const dataOfRun = ({ data, partition }: { data?: unknown; partition?: unknown }): unknown[] => [
   ...(data === undefined ? [] : [data]),
@@ -165,12 +162,9 @@ describe.each(PLANS)("examples/experiments/%s", { tags: ["slow"] }, (name) => {
     expect(stdout).toMatch(/^time left: unknown until a step of each kind is done/m);
     // Variants share runs with the same settings.
     const runs = variants().flatMap((plan) =>
-      Object.values(plan.experts).flatMap(({ train }) => {
-        const settled = train && settleTraining(plan, train);
-        return settled
-          ? (train.runs ?? [undefined]).map((own) => JSON.stringify([settled, own, plan.base, train.seeds]))
-          : [];
-      }),
+      Object.values(plan.experts).flatMap(({ train }) =>
+        (train?.runs ?? []).map(({ fields }) => JSON.stringify([fields, train?.trl, plan.base])),
+      ),
     );
     const count = new Set(runs).size;
     expect(stdout).toMatch(new RegExp(`^training +0 +${count}$`, "m"));

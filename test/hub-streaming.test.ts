@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { ReadFacts } from "../src/experiment/steps/facts-reader.js";
+import { ReadFacts } from "../src/experiment/check/facts-reader.js";
 import { writeSafetensors } from "../src/formats/safetensors/index.js";
 import { planRecipe } from "../src/merge/index.js";
 import { executePlan } from "../src/merge/output/index.js";

@@ -43,7 +43,7 @@ describe("the plan that trains the miniature", () => {
     for (const field of ["merges", "controls", "search"] as const) expect(plan[field]).toEqual(trained[field]);
     const tasks = ({ evaluate }: typeof plan) => evaluate?.tasks.map(({ task }) => task);
     expect(tasks(plan)).toEqual(tasks(trained));
-    const parts = Object.values(trained.experts).map(({ train }) => train?.run.train);
+    const parts = Object.values(trained.experts).map(({ train }) => train?.runs[0]?.fields.train);
     expect(parts).toEqual(["layers 3-7", "embeddings, layers 0-2", undefined]);
     const { run } = await readRun("examples/miniature/base.yaml");
     expect(run).toMatchObject({ base: "base-untrained", out: "base", steps: 2000 });

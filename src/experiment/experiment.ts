@@ -5,15 +5,16 @@ import { hubCache } from "../formats/checkpoint/index.js";
 import { isAlive, isLocked } from "../kit/files/index.js";
 import { type CallOptions, CancelledError, RecipeError, usageError } from "../kit/index.js";
 import { formatSome, shorten } from "../kit/printing/index.js";
+import { type CheckedWorld, checkWorld, type PlanProgram, refuseProblems, spaceProblems } from "./check/check.js";
+import type { FetchOptions } from "./check/facts-reader.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
-import type { Expanded, ExpandedVariant } from "./plan/expand-variants.js";
+import type { Expanded, ExpandedVariant } from "./expand/expand-variants.js";
 import type { Variant } from "./plan/matrix.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 import { type PublishedScore, readPublished } from "./plan/published.js";
-import { type CheckedWorld, checkWorld, type PlanProgram, refuseProblems, spaceProblems } from "./run/check.js";
 import { type Estimate, estimateExperiment } from "./run/estimate.js";
 import {
   type Counts,
@@ -24,7 +25,6 @@ import {
   runExperiment,
 } from "./run/run-experiment.js";
 import { Store } from "./run/store.js";
-import type { FetchOptions } from "./steps/facts-reader.js";
 import type { Step, StepKind } from "./steps/step.js";
 import { readAttempt, type StepSettings, type StepState } from "./steps/step-state.js";
 

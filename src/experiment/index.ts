@@ -1,3 +1,5 @@
+export { refuseProblems } from "./check/check.js";
+export type { MergeModel } from "./expand/plan-models.js";
 export {
   type Experiment,
   type ExperimentStatus,
@@ -8,10 +10,8 @@ export {
   statusOf,
 } from "./experiment.js";
 export { parsePlan, readPlan } from "./plan/plan-file.js";
-export type { MergeModel } from "./plan/plan-models.js";
 export { type ExperimentInput, type ExperimentPlan, planFields, planJsonSchema } from "./plan/plan-schema.js";
 export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";
-export { refuseProblems } from "./run/check.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";
 export { Store } from "./run/store.js";
 export { EVALUATION } from "./steps/run-evaluation.js";

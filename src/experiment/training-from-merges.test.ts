@@ -7,12 +7,12 @@ import { runHere, writeSmallWorld } from "../../test/support/small-world.js";
 import { planRecipe, type RecipeInput } from "../merge/index.js";
 import { executePlan } from "../merge/output/index.js";
 import { checkRun, trainRun } from "../train/index.js";
+import { ReadFacts } from "./check/facts-reader.js";
+import type { ExpertModel } from "./expand/plan-models.js";
 import { openExperiment, previewExperiment, statusOf } from "./experiment.js";
-import type { ExpertModel } from "./plan/plan-models.js";
 import { outlookLines } from "./report/dry-run-and-status.js";
 import { gatherReport } from "./report/gather.js";
 import { findRecipe } from "./report/recipes.js";
-import { ReadFacts } from "./steps/facts-reader.js";
 import { runStepFolder } from "./steps/run-step.js";
 import type { MergeStep } from "./steps/step.js";
 

@@ -5,7 +5,7 @@ export { RUN_FILES, readTrainingLog } from "./loop/training-folder.js";
 export type { TrainProgress } from "./loop/training-types.js";
 export { PRESET_NAMES, presetFields } from "./run/presets.js";
 export { checkRun, type FieldText, readRun, runFields, runJsonSchema } from "./run/run-file.js";
-export type { Run, RunInput } from "./run/run-schema.js";
+export { dataOf, type Run, type RunInput } from "./run/run-schema.js";
 export { describeSchedule } from "./run/schedule.js";
 export { resolveSelection } from "./run/selection.js";
 export { handOverRun, type PreparedRun, prepareRun, type RunOptions, type RunResult, trainRun } from "./train-run.js";

@@ -1,9 +1,9 @@
 // Expands and "runs" plans without models or data: tasks have twenty items, and a function gives their values.
 
-import { type Expansion, expandPlan } from "../../src/experiment/plan/expand-plan.js";
+import { type Expansion, expandPlan } from "../../src/experiment/expand/expand-plan.js";
+import { type Facts, type Results, recipeIdentities } from "../../src/experiment/expand/facts.js";
 import { parsePlan } from "../../src/experiment/plan/plan-file.js";
 import type { ExperimentPlan } from "../../src/experiment/plan/plan-schema.js";
-import { type Facts, type Results, recipeIdentities } from "../../src/experiment/steps/facts.js";
 import type {
   EvaluationResult,
   ItemResult,

@@ -1,7 +1,8 @@
 // Makes the report of a plan whose results a function gives.
 
+import { expandVariants } from "../../src/experiment/expand/expand-variants.js";
+import type { Facts, Results } from "../../src/experiment/expand/facts.js";
 import type { Experiment, ExperimentStatus } from "../../src/experiment/experiment.js";
-import { expandVariants } from "../../src/experiment/plan/expand-variants.js";
 import type { Variant } from "../../src/experiment/plan/matrix.js";
 import { parseVariants } from "../../src/experiment/plan/plan-file.js";
 import type { ExperimentPlan } from "../../src/experiment/plan/plan-schema.js";
@@ -9,7 +10,6 @@ import { gatherReport } from "../../src/experiment/report/gather.js";
 import { experimentPage } from "../../src/experiment/report/page.js";
 import type { ExperimentReport } from "../../src/experiment/report/report-data.js";
 import { Store } from "../../src/experiment/run/store.js";
-import type { Facts, Results } from "../../src/experiment/steps/facts.js";
 import type {
   EvaluationResult,
   Overlap,

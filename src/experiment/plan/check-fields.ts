@@ -1,13 +1,14 @@
 // What is wrong across the fields of a plan, by its text alone.
 
 import { isObject } from "../../kit/index.js";
-import { didYouMean, formatSome, suggestName } from "../../kit/printing/index.js";
+import { formatSome, suggestName } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import { LIST_FIELDS, recipeProblems, SOURCE_FIELDS } from "../../merge/index.js";
-import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
+import { isStepBackend, LLAMA } from "../steps/step.js";
 import { checkedRecipes, isAdaptive, isSearched, lineField, numberFields } from "./configurations.js";
 import { controlledMerges } from "./controls.js";
 import {
+  combinationsOf,
   countBindings,
   type Member,
   meaningOf,
@@ -16,13 +17,14 @@ import {
   membersOf,
   mentionsIn,
   nameProblems,
+  namingRecipe,
   sourcesIn,
   wordsFor,
+  wordsOf,
 } from "./expert-names.js";
-import { combinationsOf, inLanguages, namingRecipe, tasksOfAverage, wordsOf } from "./plan-models.js";
-import { type ExperimentPlan, type ExpertGroup, languagesOf, type Merge, type PlannedMerge } from "./plan-schema.js";
-import { formatLimit, MAX_CHECKPOINTS, MAX_MODELS, NAME, NAME_RULE, RESERVED } from "./plan-values.js";
-import { countCheckpoints, runProblems, settleTraining, trainingRun } from "./training-runs.js";
+import type { ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "./plan-schema.js";
+import { inLanguages, languagesOf, tasksOfAverage } from "./plan-tasks.js";
+import { formatLimit, MAX_MODELS, NAME, NAME_RULE, RESERVED } from "./plan-values.js";
 
 type Path = readonly PropertyKey[];
 type Problems = Iterable<Problem>;
@@ -58,7 +60,6 @@ export function* expertProblems(plan: ExperimentPlan): Problems {
       taken.add(name);
     }
     yield* groupProblems(declared, path);
-    yield* trainingProblems(plan, declared, path);
   }
   if (taken.size === 0 && plan.merges.length > 0) yield problem(["experts"], "is missing; merges need experts");
 }
@@ -72,35 +73,6 @@ function* groupProblems({ role, language, folders, train, select }: ExpertGroup,
   if (select && !train) {
     yield problem([...path, "select"], "needs train: it chooses among the checkpoints of training runs");
   }
-  if (train?.runs && train.seeds) yield problem([...path, "train", "seeds"], "cannot be combined with runs");
-}
-
-/** Problems of a group's training runs, each as `layergraft train` would report them. */
-function* trainingProblems(plan: ExperimentPlan, { train, select }: ExpertGroup, path: Path): Problems {
-  if (!train) return;
-  for (const like of [train.like ?? []].flat()) {
-    if (Object.hasOwn(plan.training, like)) continue;
-    const hint = didYouMean(like, Object.keys(plan.training));
-    yield problem([...path, "train", "like"], `there is no ${like} under training${hint}`);
-  }
-  const settled = settleTraining(plan, train);
-  // A problem of the common fields is a problem of every run.
-  const seen = new Set<string>();
-  for (const [i, own] of (train.runs ?? [undefined]).entries()) {
-    const wrong = runProblems(trainingRun(settled.run, own, "base"));
-    const run = trainingRun(settled.run, own, "base", select !== undefined);
-    for (const message of wrong.length > 0 ? wrong : checkpointProblems(run)) {
-      if (!seen.has(message)) yield problem([...path, "train", ...(own ? ["runs", i] : ["run"])], message);
-      seen.add(message);
-    }
-  }
-}
-
-function checkpointProblems(run: Record<string, unknown>): string[] {
-  const count = countCheckpoints({ run } as Pick<TrainStep, "run">);
-  if (count <= MAX_CHECKPOINTS) return [];
-  const limit = `${formatLimit(count)} checkpoints; the limit is ${formatLimit(MAX_CHECKPOINTS)}`;
-  return [`checkpoints.every_samples: the run would leave ${limit}. Raise it.`];
 }
 
 function* mergeProblems(merge: PlannedMerge, path: Path, plan: ExperimentPlan, members: readonly Member[]): Problems {

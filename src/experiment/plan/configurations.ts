@@ -2,10 +2,11 @@
 import { isObject, Random } from "../../kit/index.js";
 import { type Problem, valueAt } from "../../kit/settings/index.js";
 import { recipeProblems } from "../../merge/index.js";
-import { cellsOf, type Fields, fieldsAt, pointOf, type Space, sizeOf, type Variable } from "../search/space.js";
-import { bindingsOf, bindRecipe, type Member, mentionsIn, nameProblems } from "./expert-names.js";
-import type { Configuration, ExperimentPlan, Json, Merge, PlannedMerge, Search, WrittenPlan } from "./plan-schema.js";
+import type { Json } from "../steps/step.js";
+import { bindingsOf, bindRecipe, type Member, mentionsIn, nameProblems, sourcesIn } from "./expert-names.js";
+import type { Configuration, ExperimentPlan, Merge, PlannedMerge, Search } from "./plan-schema.js";
 import { formatLimit } from "./plan-values.js";
+import { cellsOf, type Fields, fieldsAt, pointOf, type Space, sizeOf, type Variable } from "./space.js";
 
 /** Whether a search chooses among a merge's configurations. */
 export function isSearched(merge: PlannedMerge): boolean {
@@ -112,11 +113,12 @@ const MAX_DRAWS = 100;
  * a part of the space.
  * @returns problems, and the merges; one with a problem has no space
  */
-export function settleSpaces(
-  plan: WrittenPlan,
-  members: readonly Member[],
-): { readonly plan: ExperimentPlan; readonly problems: readonly Problem[] } {
+export function settleSpaces(plan: SpacesPlan): {
+  readonly merges: readonly PlannedMerge[];
+  readonly problems: readonly Problem[];
+} {
   const { how } = plan.search;
+  const members = sourcesIn(plan);
   const problems: Problem[] = [];
   const merges = plan.merges.map((merge, i) => {
     const { space: given = {}, ...rest } = merge;
@@ -127,8 +129,10 @@ export function settleSpaces(
     problems.push(...own.map(({ path, message }) => ({ path: ["merges", i, ...path], message })));
     return own.length > 0 || hasWrongNames(merge, members) ? rest : settled(merge, given, plan, members);
   });
-  return { plan: { ...plan, merges: merges.map((one) => ({ ...one, all: configurationsOf(one) })) }, problems };
+  return { merges: merges.map((one) => ({ ...one, all: configurationsOf(one) })), problems };
 }
+
+type SpacesPlan = Pick<ExperimentPlan, "experts" | "search"> & { readonly merges: readonly Merge[] };
 
 /** Configurations to check before a run: those that are known, and the two ends of a space. */
 export function checkedConfigurations({ space, all }: PlannedMerge): readonly Configuration[] {
@@ -154,7 +158,7 @@ export function checkedRecipes(
 const hasWrongNames = ({ recipe }: Merge, members: readonly Member[]) =>
   members.length === 0 || nameProblems(recipe, members, []).length > 0;
 
-function settled(merge: Merge, given: Space, { search }: WrittenPlan, members: readonly Member[]): Merge {
+function settled(merge: Merge, given: Space, { search }: SpacesPlan, members: readonly Member[]): Merge {
   const ranges = Object.entries(given).map(([path, variable]): [string, Variable] => {
     if (!("from" in variable)) return [path, variable];
     return [path, { ...variable, whole: variable.whole ?? isWhole(merge, path, variable, members) }];
@@ -170,11 +174,7 @@ function settled(merge: Merge, given: Space, { search }: WrittenPlan, members: r
 }
 
 /** Configurations at random points, after those given, until there are as many as the budget allows. */
-function draw(
-  given: readonly Fields[],
-  space: Space,
-  { budget, seed }: Pick<WrittenPlan["search"], "budget" | "seed">,
-): Fields[] {
+function draw(given: readonly Fields[], space: Space, { budget, seed }: Pick<Search, "budget" | "seed">): Fields[] {
   const found = new Map(given.map((fields) => [identityOf(fields), fields]));
   const random = Random.of(seed, "configurations of the search");
   const cells = cellsOf(space);
@@ -188,7 +188,7 @@ function draw(
   return [...found.values()];
 }
 
-function problemsOf(merge: Merge, space: Space, { search }: WrittenPlan, members: readonly Member[]): Problem[] {
+function problemsOf(merge: Merge, space: Space, { search }: SpacesPlan, members: readonly Member[]): Problem[] {
   const { recipe, suggest, grid } = merge;
   const problem = (path: readonly PropertyKey[], message: string): Problem => ({ path, message });
   if (recipe === undefined || suggest !== undefined) return [problem(["space"], "needs a recipe")];

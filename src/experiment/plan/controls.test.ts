@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { FakeWorld, fakeFacts } from "../../../test/support/fake-world.js";
+import type { MergeModel } from "../expand/plan-models.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { parsePlan } from "./plan-file.js";
-import type { MergeModel } from "./plan-models.js";
 
 const plan = (controls: string, merges = "") => `
 name: small

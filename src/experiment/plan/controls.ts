@@ -1,9 +1,10 @@
 // Controls of layer swaps: merges that show whether any exchange of layers would do.
 import { Random, RecipeError } from "../../kit/index.js";
 import { checkRecipe, type SwapRecipe, swapOwners } from "../../merge/index.js";
+import type { Json } from "../steps/step.js";
 import { configurationsOf, withFields } from "./configurations.js";
 import type { ControlKind } from "./merge-schema.js";
-import type { ExperimentPlan, Json, PlannedMerge } from "./plan-schema.js";
+import type { ExperimentPlan, PlannedMerge } from "./plan-schema.js";
 
 const TITLES: Readonly<Record<ControlKind, string>> = {
   random: "random layers",

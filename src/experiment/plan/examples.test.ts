@@ -3,11 +3,11 @@ import { describe, expect, it } from "vitest";
 import { FakeWorld } from "../../../test/support/fake-world.js";
 import { digestOfValue } from "../../kit/files/index.js";
 import { presetFields } from "../../train/index.js";
+import type { MergeModel } from "../expand/plan-models.js";
+import type { EvaluatedModel } from "../expand/step-list.js";
 import { membersOf } from "./expert-names.js";
 import { readPlan } from "./plan-file.js";
-import type { MergeModel } from "./plan-models.js";
-import type { EvaluatedModel } from "./step-list.js";
-import { settleTraining } from "./training-runs.js";
+import type { PlannedRun } from "./plan-schema.js";
 
 const folder = join(import.meta.dirname, "../../../examples/experiments");
 
@@ -38,7 +38,7 @@ describe("the paper's plan", () => {
   it("trains the fifteen experts of table 4, and the joint runs", async () => {
     const plan = await planOf("paper-mgsm-swahili");
     const runs = Object.values(plan.experts).flatMap(({ train }) => train?.runs ?? []);
-    const presets = runs.map((run) => String(run.preset));
+    const presets = runs.map(({ fields }) => String(fields.preset));
     const languages = ["swahili", "telugu", "bengali", "japanese"];
     for (const expertGroup of ["math", ...languages]) {
       for (const number of [1, 2, 3]) expect(presets).toContain(`paper/${expertGroup}-${number}`);
@@ -49,8 +49,8 @@ describe("the paper's plan", () => {
   it("trains them on the data of table 3", async () => {
     const plan = await planOf("paper-mgsm-swahili");
     const used = (expertGroup: string): string[] => {
-      const { run } = settleTraining(plan, plan.experts[expertGroup]?.train as Parameters<typeof settleTraining>[1]);
-      const { sets } = run.data as { sets: { use?: string; source?: string }[] };
+      const run = plan.experts[expertGroup]?.train?.runs[0] as PlannedRun;
+      const { sets } = run.fields.data as { sets: { use?: string; source?: string }[] };
       return sets.map(({ use, source }) => use ?? source ?? "");
     };
     expect(used("math")).toEqual(["orca-math"]);

@@ -4,7 +4,7 @@ import { isObject } from "../../kit/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { LIST_FIELDS, mapSources, sourcesOf } from "../../merge/index.js";
-import type { ExpertGroup, Merge, WrittenPlan } from "./plan-schema.js";
+import type { ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "./plan-schema.js";
 import type { Role } from "./plan-values.js";
 
 /** An expert as recipes name it, or a merge. `family`: the name of an expert's group, which a plan calls a family. */
@@ -21,14 +21,14 @@ interface Meaning {
   readonly members: readonly Member[];
 }
 
-export function membersOf({ experts }: Pick<WrittenPlan, "experts">): Member[] {
+export function membersOf({ experts }: Pick<ExperimentPlan, "experts">): Member[] {
   return Object.entries(experts).flatMap(([expertGroup, declared]) =>
     memberNames(expertGroup, declared).map((name) => ({ name, expertGroup, role: declared.role })),
   );
 }
 
 /** What recipes can name: every expert of a plan, then its merges. */
-export function sourcesIn(plan: Pick<WrittenPlan, "experts"> & { readonly merges: readonly Merge[] }): Member[] {
+export function sourcesIn(plan: Pick<ExperimentPlan, "experts"> & { readonly merges: readonly Merge[] }): Member[] {
   return [...membersOf(plan), ...plan.merges.map(({ name }) => ({ name }))];
 }
 
@@ -38,12 +38,7 @@ export function memberNames(expertGroup: string, { folders, train, select }: Exp
   if (select) return numbered(select.top);
   if (Array.isArray(folders)) return numbered(folders.length);
   if (folders) return Object.keys(folders);
-  return train ? runNames(expertGroup, train) : [];
-}
-
-export function runNames(expertGroup: string, { runs, seeds }: NonNullable<ExpertGroup["train"]>): string[] {
-  if (runs) return runs.map(({ name }) => name);
-  return Array.from({ length: seeds?.length ?? 1 }, (_, i) => `${expertGroup}-${i + 1}`);
+  return (train?.runs ?? []).map(({ name }) => name);
 }
 
 /** What a name means; undefined if nothing. */
@@ -118,6 +113,39 @@ function choicesOf(recipe: unknown, members: readonly Member[]): Map<string, rea
   );
 }
 
+/** The recipe of a merge as far as it names models: a suggestion names its two experts like a swap. */
+export function namingRecipe({ recipe, suggest }: Merge): Readonly<Record<string, unknown>> {
+  return recipe ?? (suggest ? { method: "swap", ...suggest } : {});
+}
+
+/** The names of models that must be there before a merge. */
+export function wordsOf(merge: Merge): string[] {
+  return [...mentionsIn(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()];
+}
+
+/** The combinations of sources that a merge has models of; none if a name means nothing. */
+export function combinationsOf(
+  merge: PlannedMerge,
+  members: readonly Member[],
+): { readonly binding: Binding; readonly used: readonly Member[] }[] {
+  const named = namingRecipe(merge);
+  // Guards left out all experts that a name means.
+  if (nameProblems(named, members, []).length > 0) return [];
+  return bindingsOf(named, members)
+    .map((binding) => ({ binding, used: membersIn(named, binding, members) }))
+    .filter(({ used }) => isListed(merge, used));
+}
+
+function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): boolean {
+  if (pairs === "all") return true;
+  const names = new Set(used.flatMap(({ name, expertGroup }) => (expertGroup === undefined ? [] : [name])));
+  // The base takes the place of an expert in some controls.
+  return pairs.some(
+    (pair) =>
+      (controlOf !== undefined || pair.length === names.size) && [...names].every((name) => pair.includes(name)),
+  );
+}
+
 /** All combinations, in the order of the plan; one empty one if no name stands for several in turn. */
 export function bindingsOf(recipe: unknown, members: readonly Member[]): Binding[] {
   let bindings: Map<string, Member>[] = [new Map()];
@@ -133,7 +161,7 @@ export function countBindings(recipe: unknown, members: readonly Member[]): numb
 }
 
 /** The experts in a combination, in the order of the recipe, each once. */
-export function membersIn(recipe: unknown, binding: Binding, members: readonly Member[]): Member[] {
+function membersIn(recipe: unknown, binding: Binding, members: readonly Member[]): Member[] {
   const used = mentionsIn(recipe).flatMap(({ word }): readonly Member[] => {
     const meaning = meaningOf(word, members);
     if (meaning?.kind === "one" || meaning?.kind === "all") return meaning.members;

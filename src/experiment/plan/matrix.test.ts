@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { FakeWorld, fakeFacts } from "../../../test/support/fake-world.js";
 import type { RecipeError } from "../../kit/index.js";
+import { expandVariants } from "../expand/expand-variants.js";
 import type { Step } from "../steps/step.js";
-import { expandVariants } from "./expand-variants.js";
 import { commonTitle } from "./matrix.js";
 import { parsePlan, parseVariants, readPlan } from "./plan-file.js";
 

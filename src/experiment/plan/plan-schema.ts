@@ -11,8 +11,8 @@ import {
   schemaFields,
 } from "../../kit/settings/index.js";
 import { templateVariables } from "../../train/data/index.js";
-import type { Fields } from "../search/space.js";
-import { LLAMA, type Runner } from "../steps/step.js";
+import type { Run } from "../../train/index.js";
+import type { Json, TrainStep } from "../steps/step.js";
 import { common, expertGroup } from "./expert-schema.js";
 import { controls, merge } from "./merge-schema.js";
 import {
@@ -28,6 +28,7 @@ import {
   text,
   whole,
 } from "./plan-values.js";
+import type { Fields } from "./space.js";
 
 const modelKinds = ["base", "experts", "merges", "controls"] as const;
 const ALL: (typeof modelKinds)[number][] = ["base", "experts", "merges"];
@@ -284,8 +285,8 @@ export const planSchema = z.strictObject({
 export type WrittenPlan = z.output<typeof planSchema>;
 /** A plan as it may be written. */
 export type ExperimentInput = AsWritten<z.input<typeof planSchema>>;
-export type ExpertGroup = WrittenPlan["experts"][string];
-export type Training = NonNullable<ExpertGroup["train"]>;
+export type WrittenGroup = WrittenPlan["experts"][string];
+export type WrittenTraining = NonNullable<WrittenGroup["train"]>;
 export type Merge = WrittenPlan["merges"][number];
 export type Search = WrittenPlan["search"];
 
@@ -305,35 +306,36 @@ export interface PlannedMerge extends Merge {
   readonly controlOf?: string;
 }
 
-/** A plan with its spaces and rounds settled, which is checked and expanded. */
-export interface ExperimentPlan extends Omit<WrittenPlan, "merges"> {
+/** A training run of a settled plan. */
+export interface PlannedRun {
+  /** Of the expert; with `select`, of the run alone. */
+  readonly name: string;
+  /** The fields that identify it, as written, without `base` and `out`. */
+  readonly fields: Readonly<Record<string, Json>>;
+  /** The run with its preset and defaults; undefined if it is not valid. */
+  readonly settings: Run | undefined;
+  /** Where its data are, below `train`. */
+  readonly dataPath: readonly PropertyKey[];
+}
+
+export interface PlannedTraining {
+  readonly from?: string | undefined;
+  readonly runs: readonly PlannedRun[];
+  /** Whether the plan names the runs; otherwise they are numbered. */
+  readonly isNamed: boolean;
+  /** Settings of TRL; undefined: layergraft trains. */
+  readonly trl: TrainStep["trl"];
+}
+
+/** An expert group of a settled plan. */
+export interface ExpertGroup extends Omit<WrittenGroup, "train"> {
+  readonly train?: PlannedTraining | undefined;
+}
+
+/** A plan with its training runs, spaces and rounds settled, which is checked and expanded. */
+export interface ExperimentPlan extends Omit<WrittenPlan, "experts" | "merges"> {
+  readonly experts: Readonly<Record<string, ExpertGroup>>;
   readonly merges: readonly PlannedMerge[];
-}
-
-export type { Json } from "../steps/step.js";
-
-export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search" | "evaluate">): string {
-  return search.by ?? evaluate.tasks[0]?.task ?? "";
-}
-
-/** What runs the models of a plan. */
-export function runnerOf({ evaluate }: Pick<ExperimentPlan, "evaluate">): Runner {
-  const { backend, type = DEFAULT_TYPE, chat_template_kwargs: variables } = evaluate;
-  return {
-    backend,
-    ...(backend === LLAMA ? { type } : {}),
-    ...(variables === undefined ? {} : { chat_template_kwargs: variables }),
-  };
-}
-
-/** What runs the models, for people: `engine`, `llama.cpp, q8_0`, `vllm serve {model}`. */
-export function describeRunner(plan: Pick<ExperimentPlan, "evaluate">): string {
-  const { backend, type } = runnerOf(plan);
-  return backend === LLAMA ? `llama.cpp, ${type}` : backend.replace(/^serve:/, "").trim();
-}
-
-export function languagesOf({ experts }: ExperimentPlan): string[] {
-  return [...new Set(Object.values(experts).flatMap(({ language }) => language ?? []))];
 }
 
 /** The schema of plans as JSON Schema (draft 2020-12). */

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { FakeWorld } from "../../../test/support/fake-world.js";
 import { RecipeError } from "../../kit/index.js";
+import type { MergeModel } from "../expand/plan-models.js";
 import type { EvaluateStep, TrainStep } from "../steps/step.js";
 import { parsePlan } from "./plan-file.js";
-import type { MergeModel } from "./plan-models.js";
 
 const RUN = "run: { data: { source: x.jsonl, map: { prompt: p, response: r } }, optimizer: { lr: 1 }, samples: 8 }";
 const PLAN = `
@@ -40,7 +40,7 @@ describe("rounds", () => {
     ]);
     expect(plan.experts["swahili-round-3"]?.train).toMatchObject({
       from: "swap, round 2",
-      runs: [{ name: "swa-round-3", seed: 2 }],
+      runs: [{ name: "swa-round-3", fields: { seed: 2 } }],
     });
     expect(plan.merges.map(({ name, from }) => [name, from])).toEqual([
       ["swap", undefined],

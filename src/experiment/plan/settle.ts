@@ -1,5 +1,5 @@
-// Settles a plan: spaces become configurations, and later rounds more expert groups and merges, which start from the merge
-// before.
+// Settles a plan: training runs have all their fields, spaces become configurations, and later rounds more expert groups and
+// merges, which start from the merge before.
 
 import { isObject } from "../../kit/index.js";
 import { formatSome, suggestName } from "../../kit/printing/index.js";
@@ -7,18 +7,20 @@ import { type Checked, checkSchema, type Problem } from "../../kit/settings/inde
 import { mapSources } from "../../merge/index.js";
 import { expertProblems, fieldProblems, severalProblem } from "./check-fields.js";
 import { settleSpaces } from "./configurations.js";
-import { memberNames, membersNamed, membersOf, mentionsIn, sourcesIn } from "./expert-names.js";
-import { namingRecipe, wordsOf } from "./plan-models.js";
+import { memberNames, membersNamed, membersOf, mentionsIn, namingRecipe, sourcesIn, wordsOf } from "./expert-names.js";
 import { type ExperimentPlan, type ExpertGroup, type PlannedMerge, planSchema } from "./plan-schema.js";
 import { ROLES } from "./plan-values.js";
+import { settleExperts } from "./training-runs.js";
 
 /** Settles a plan, and finds what is wrong across its fields; if it breaks the schema, only how. */
 export function settle(value: unknown): Checked<ExperimentPlan> {
   const { value: written, problems: broken } = checkSchema(planSchema, value);
   if (!written) return { problems: broken };
-  const { plan, problems: inSpaces } = settleSpaces(written, sourcesIn(written));
+  const { experts, problems: inRuns } = settleExperts(written);
+  const { merges, problems: inSpaces } = settleSpaces({ ...written, experts });
+  const plan: ExperimentPlan = { ...written, experts, merges };
   const search = isObject(value) ? value.search : undefined;
-  const problems = [...expertProblems(plan), ...inSpaces, ...fieldProblems(plan, search)];
+  const problems = [...expertProblems(plan), ...inRuns, ...inSpaces, ...fieldProblems(plan, search)];
   return problems.length > 0 ? { value: plan, problems } : settleRounds(plan);
 }
 
@@ -196,13 +198,14 @@ function withRounds(plan: ExperimentPlan, { from, expertGroups, merges }: Repeat
   for (const round of rounds) {
     for (const expertGroup of expertGroups) {
       const declared = plan.experts[expertGroup] as ExpertGroup;
-      const { runs, from: first, ...train } = declared.train as NonNullable<ExpertGroup["train"]>;
+      const train = declared.train as NonNullable<ExpertGroup["train"]>;
+      const { runs, from: first } = train;
       experts[groupInRound(expertGroup, round)] = {
         ...declared,
         train: {
           ...train,
           from: first === undefined ? mergeInRound(from.name, round - 1) : inRound(round)(first),
-          ...(runs ? { runs: runs.map((run) => ({ ...run, name: groupInRound(run.name, round) })) } : {}),
+          runs: runs.map((run) => ({ ...run, name: nameInRound(run.name, expertGroup, train.isNamed, round) })),
         },
       };
     }
@@ -240,6 +243,9 @@ function expertInRound(plan: ExperimentPlan, expertGroups: readonly string[], na
   const expertGroup =
     expertGroups.find((one) => memberNames(one, plan.experts[one] as ExpertGroup).includes(name)) ?? "";
   const { train, select } = plan.experts[expertGroup] as ExpertGroup;
-  const isNamed = !select && train?.runs !== undefined;
+  return nameInRound(name, expertGroup, !select && train?.isNamed === true, round);
+}
+
+function nameInRound(name: string, expertGroup: string, isNamed: boolean, round: number): string {
   return isNamed ? groupInRound(name, round) : `${groupInRound(expertGroup, round)}${name.slice(expertGroup.length)}`;
 }

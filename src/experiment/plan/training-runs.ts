@@ -1,68 +1,105 @@
-import { mergeObjects, own, RecipeError } from "../../kit/index.js";
+// The training runs of a plan: settled with what `like` names, and checked as `layergraft train` would check them.
+import { groupBy, mergeObjects, own, RecipeError } from "../../kit/index.js";
+import { didYouMean } from "../../kit/printing/index.js";
+import type { Problem } from "../../kit/settings/index.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
-import type { ExperimentPlan, Training } from "./plan-schema.js";
+import type { ExpertGroup, PlannedRun, PlannedTraining, WrittenPlan, WrittenTraining } from "./plan-schema.js";
+import { formatLimit, MAX_CHECKPOINTS } from "./plan-values.js";
 
-/** The common settings of a group's runs, with those named by `like`. */
-export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Training, "run" | "engine" | "trl"> {
-  const likes = [train.like ?? []].flat().flatMap((like) => own(plan.training, like) ?? []);
-  const all = [...likes, train];
-  const engine = all.map((one) => one.engine).findLast((one) => one !== undefined);
-  return {
-    run: all.reduce<Record<string, unknown>>((run, one) => mergeObjects(run, one.run), {}) as Training["run"],
-    engine,
-    trl: Object.assign({}, ...all.map((one) => one.trl ?? {})) as Training["trl"],
-  };
+type Mapping = Readonly<Record<string, unknown>>;
+
+/** Settles the expert groups of a plan. */
+export function settleExperts(plan: Pick<WrittenPlan, "experts" | "training">): {
+  readonly experts: Readonly<Record<string, ExpertGroup>>;
+  readonly problems: readonly Problem[];
+} {
+  const problems: Problem[] = [];
+  const experts = Object.entries(plan.experts).map(([name, { train, ...group }]): [string, ExpertGroup] => {
+    if (!train) return [name, group];
+    const settled = settleTraining(plan.training, train, name, group.select !== undefined);
+    const path = ["experts", name, "train"];
+    // A problem of the common fields is a problem of every run.
+    for (const some of groupBy(settled.problems, ({ message }) => message).values()) {
+      problems.push(...some.slice(0, 1).map((one) => ({ ...one, path: [...path, ...one.path] })));
+    }
+    return [name, { ...group, train: settled.train }];
+  });
+  return { experts: Object.fromEntries(experts), problems };
 }
 
-/**
- * The fields of one training run; its own override the common ones.
- * @param keepsAll whether to keep all checkpoints, to choose among them
- */
-export function trainingRun(
-  common: Readonly<Record<string, unknown>>,
-  own: Readonly<Record<string, unknown>> | undefined,
-  base: string,
-  keepsAll = false,
-): Record<string, unknown> {
-  const { name: _, ...fields } = own ?? {};
-  const kept = keepsAll ? { checkpoints: { keep: "all" } } : {};
-  return { ...mergeObjects(mergeObjects(common, fields), kept), base, out: "out" };
+/** @param keepsAll whether to keep all checkpoints, to choose among them */
+function settleTraining(
+  training: WrittenPlan["training"],
+  train: WrittenTraining,
+  group: string,
+  keepsAll: boolean,
+): { readonly train: PlannedTraining; readonly problems: readonly Problem[] } {
+  const likes = [train.like ?? []].flat();
+  const unknown = likes.filter((like) => !Object.hasOwn(training, like));
+  const problems = unknown.map((like): Problem => {
+    return { path: ["like"], message: `there is no ${like} under training${didYouMean(like, Object.keys(training))}` };
+  });
+  const all = [...likes.flatMap((like) => own(training, like) ?? []), train];
+  const common = all.reduce<Mapping>((run, one) => mergeObjects(run, one.run), {});
+  const numbered = (train.seeds?.map((seed) => ({ seed })) ?? [{}]).map((own, i) => ({
+    name: `${group}-${i + 1}`,
+    ...own,
+  }));
+  const runs = (train.runs ?? numbered).map(({ name, ...differing }, i): PlannedRun => {
+    const fields = mergeObjects(common, differing) as PlannedRun["fields"];
+    const checked = checkFields(fields, keepsAll);
+    const path = train.runs ? ["runs", i] : ["run"];
+    problems.push(...checked.problems.map((message) => ({ path, message })));
+    return {
+      name,
+      fields: keepsAll ? (mergeObjects(fields, KEEPS_ALL) as PlannedRun["fields"]) : fields,
+      settings: checked.settings,
+      dataPath: train.runs && "data" in differing ? path : ["run", "data"],
+    };
+  });
+  if (train.runs && train.seeds) problems.push({ path: ["seeds"], message: "cannot be combined with runs" });
+  const isTrl = all.map(({ engine }) => engine).findLast((engine) => engine !== undefined) === "trl";
+  const trl = isTrl ? withDefaults(Object.assign({}, ...all.map((one) => one.trl ?? {}))) : undefined;
+  return { train: { from: train.from, runs, isNamed: train.runs !== undefined, trl }, problems };
 }
 
-export function runProblems(run: Readonly<Record<string, unknown>>): readonly string[] {
+const KEEPS_ALL = { checkpoints: { keep: "all" } } as const;
+
+function checkFields(fields: Mapping, keepsAll: boolean): { settings?: Run; problems: readonly string[] } {
   try {
-    checkRun(run);
-    return [];
+    const run = checkRun({ ...fields, base: "base", out: "out" });
+    const settings: Run = keepsAll ? { ...run, checkpoints: { ...run.checkpoints, keep: "all" } } : run;
+    const count = countCheckpoints(settings);
+    if (count <= MAX_CHECKPOINTS) return { settings, problems: [] };
+    const limit = `${formatLimit(count)} checkpoints; the limit is ${formatLimit(MAX_CHECKPOINTS)}`;
+    return { settings, problems: [`checkpoints.every_samples: the run would leave ${limit}. Raise it.`] };
   } catch (error) {
-    if (error instanceof RecipeError) return error.reasons;
+    if (error instanceof RecipeError) return { problems: error.reasons };
     throw error;
   }
+}
+
+function withDefaults(trl: NonNullable<WrittenTraining["trl"]>): TrainStep["trl"] {
+  const { python = "python3", processes = 1, precision = "float32", gradient_checkpointing = false } = trl;
+  return { python, processes, precision, gradient_checkpointing };
 }
 
 /** Samples of a run without a length, which is one pass over its data; the paper's smallest runs have this many. */
 const TYPICAL_SAMPLES = 30_000;
 
-/** The run of a step with presets and defaults filled in. */
-export function settledRun({ run }: Pick<TrainStep, "run">): Run {
-  return checkRun({ ...run, out: "out" });
-}
-
-/** What a run trains: `all weights`, `LoRA`, `only layers 0-4`. */
-export function describeTraining(step: Pick<TrainStep, "run">): string {
-  const { method, partition } = settledRun(step);
-  const { train } = step.run;
-  const parts = [
-    ...(method === "lora" ? ["LoRA"] : []),
-    ...(partition ? ["partitioned"] : []),
-    ...(typeof train === "string" && train !== "all" ? [`only ${train}`] : []),
-  ];
-  return parts.length > 0 ? parts.join(", ") : "all weights";
-}
-
-export function countCheckpoints(step: Pick<TrainStep, "run">): number {
-  const { checkpoints, samples, steps, batch, accumulation } = settledRun(step);
+export function countCheckpoints({ checkpoints, samples, steps, batch, accumulation }: Run): number {
   if (checkpoints.keep !== "all") return 1;
   const seen = samples ?? (steps === undefined ? TYPICAL_SAMPLES : steps * batch * accumulation);
   return Math.max(1, Math.ceil(seen / checkpoints.every_samples));
+}
+
+/** What a run trains: `all weights`, `LoRA`, `only layers 0-4`. */
+export function describeTraining({ method, partition, train = "all" }: Run): string {
+  const parts = [
+    ...(method === "lora" ? ["LoRA"] : []),
+    ...(partition ? ["partitioned"] : []),
+    ...(train === "all" ? [] : [`only ${train}`]),
+  ];
+  return parts.length > 0 ? parts.join(", ") : "all weights";
 }

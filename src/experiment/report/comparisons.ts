@@ -5,7 +5,7 @@ import {
   detectableDifference,
   holmAdjust,
 } from "../../evaluate/scoring/index.js";
-import type { MergeModel } from "../plan/plan-models.js";
+import type { MergeModel } from "../expand/plan-models.js";
 import type { Lead } from "./report-data.js";
 import { compareValues, type Sheet, spanOf } from "./score-sheet.js";
 

@@ -1,9 +1,9 @@
 import { right, terminalLines } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { formatBytes, formatDuration, formatSome, plural } from "../../kit/printing/index.js";
+import type { PlanProgram } from "../check/check.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
 import { lineField } from "../plan/configurations.js";
-import type { PlanProgram } from "../run/check.js";
 import { KINDS, type StepKind } from "../steps/step.js";
 import type { StepState } from "../steps/step-state.js";
 import { describeCounts } from "./progress.js";

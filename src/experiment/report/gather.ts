@@ -1,8 +1,8 @@
 import { VERSION } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
-import { tasksOfAverage } from "../plan/plan-models.js";
-import { describeRunner, type ExperimentPlan } from "../plan/plan-schema.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { describeRunner, tasksOfAverage } from "../plan/plan-tasks.js";
 import { describeTraining } from "../plan/training-runs.js";
 import { gridFigures, overlapFigures } from "./grids.js";
 import { lineFigures, roundFigures } from "./lines.js";
@@ -91,19 +91,10 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
 }
 
 function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): ExperimentReport["experts"] {
-  const runs = new Map(expansion.steps.flatMap((step) => (step.kind === "train" ? [[step.key, step] as const] : [])));
-  return experts.flatMap(({ name, expertGroup, origin, needs }) => {
-    const step = runs.get(needs[0] ?? "");
-    if (origin === undefined || !step) return [];
-    return [
-      {
-        name,
-        family: expertGroup,
-        from: plan.experts[expertGroup]?.train?.from ?? "base",
-        how: describeTraining(step),
-        origin,
-      },
-    ];
+  return experts.flatMap(({ name, expertGroup: family, origin, needs }) => {
+    const run = expansion.runs.get(needs[0] ?? "");
+    if (origin === undefined || !run) return [];
+    return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(run), origin }];
   });
 }
 

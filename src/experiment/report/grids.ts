@@ -3,13 +3,13 @@
 import { layerGrid } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { formatPercent } from "../../kit/printing/index.js";
-import type { Expansion } from "../plan/expand-plan.js";
-import type { MergeModel } from "../plan/plan-models.js";
-import type { Json } from "../plan/plan-schema.js";
-import type { SearchOutcome } from "../plan/search-configurations.js";
-import { rankConfigurations } from "../plan/search-configurations.js";
-import type { Results } from "../steps/facts.js";
+import type { Expansion } from "../expand/expand-plan.js";
+import type { Results } from "../expand/facts.js";
+import type { MergeModel } from "../expand/plan-models.js";
+import type { SearchOutcome } from "../search/search.js";
+import { rankConfigurations } from "../search/search.js";
 import type { Overlap } from "../steps/result.js";
+import type { Json } from "../steps/step.js";
 import type { ReportHeatmap } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 

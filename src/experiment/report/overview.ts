@@ -2,11 +2,12 @@
 import { isSignificant } from "../../evaluate/scoring/index.js";
 import { findLanguage, groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
+import type { MergeModel } from "../expand/plan-models.js";
 import { identityOf } from "../plan/configurations.js";
-import { inLanguages, type MergeModel } from "../plan/plan-models.js";
-import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { inLanguages, languagesOf } from "../plan/plan-tasks.js";
 import type { Role } from "../plan/plan-values.js";
-import { fieldsAt, pointOf } from "../search/space.js";
+import { fieldsAt, pointOf } from "../plan/space.js";
 import { compareRow } from "./comparisons.js";
 import type { Lead, Overview, OverviewBar, OverviewRow } from "./report-data.js";
 import { type Sheet, scoreIn, UNKNOWN_MODEL } from "./score-sheet.js";

@@ -1,7 +1,7 @@
 import { formatNumber, type ProgressDisplay } from "../../figures/index.js";
 import { formatDuration, plural } from "../../kit/printing/index.js";
+import type { FetchOptions } from "../check/facts-reader.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";
-import type { FetchOptions } from "../steps/facts-reader.js";
 
 /** `12 of about 130 steps done, 2 running, 1 failed` */
 export function describeCounts(counts: Counts): string {

@@ -1,8 +1,8 @@
 import type { Grid, Lines, NumberCell, Scale, Score, Span, Table } from "../../figures/index.js";
 import type { Experiment } from "../experiment.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import type { Ranked } from "../plan/search-configurations.js";
 import type { Counts, RunSummary } from "../run/run-experiment.js";
+import type { Ranked } from "../search/search.js";
 import type { EvaluationResult } from "../steps/result.js";
 
 /** A table with files of its own. */

@@ -9,11 +9,11 @@ import {
 } from "../../evaluate/scoring/index.js";
 import type { NumberCell, Scale, Score, Span } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
-import type { Expansion } from "../plan/expand-plan.js";
-import type { ExpertModel, MergeModel, PlanModel } from "../plan/plan-models.js";
-import type { SearchOutcome } from "../plan/search-configurations.js";
-import type { EvaluatedModel } from "../plan/step-list.js";
-import type { Facts, Results, TaskFacts } from "../steps/facts.js";
+import type { Expansion } from "../expand/expand-plan.js";
+import type { Facts, Results, TaskFacts } from "../expand/facts.js";
+import type { ExpertModel, MergeModel, PlanModel } from "../expand/plan-models.js";
+import type { EvaluatedModel } from "../expand/step-list.js";
+import type { SearchOutcome } from "../search/search.js";
 import type { EvaluationResult, ItemResult } from "../steps/result.js";
 import type { TaskRequest } from "../steps/step.js";
 

@@ -1,7 +1,7 @@
 import type { Lines } from "../../figures/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import type { SearchOutcome } from "../plan/search-configurations.js";
+import type { SearchOutcome } from "../search/search.js";
 import type { SearchedConfiguration, SearchRow } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 

@@ -1,6 +1,6 @@
 import { type Cell, formatNumber } from "../../figures/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
-import type { Selection } from "../plan/choose-checkpoints.js";
+import type { Selection } from "../expand/choose-checkpoints.js";
 import type { PublishedScore } from "../plan/published.js";
 import type { Overview, ReportTable } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";

@@ -3,8 +3,8 @@
 import type { Cell, NumberCell } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
-import { inLanguages } from "../plan/plan-models.js";
-import { decidingTask, type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { decidingTask, inLanguages, languagesOf } from "../plan/plan-tasks.js";
 import type { Overview, OverviewBar, ReportTable, ReportVariant } from "./report-data.js";
 
 type PlannedVariant = ReportVariant & { readonly plan: ExperimentPlan };

@@ -1,8 +1,8 @@
 import type { ExportOutlook } from "../../export/llama/index.js";
 import { canonicalJson } from "../../kit/files/index.js";
-import type { Expansion } from "../plan/expand-plan.js";
+import type { Expansion } from "../expand/expand-plan.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import { countCheckpoints, settledRun } from "../plan/training-runs.js";
+import { countCheckpoints } from "../plan/training-runs.js";
 import { KINDS, type StepKind } from "../steps/step.js";
 
 export interface Estimate {
@@ -89,10 +89,10 @@ function bytesLeft(
     if (!base) return undefined;
     const left = expansion.steps.filter(({ key }) => !isDone(key) && !counted.has(key));
     for (const { key } of left) counted.add(key);
-    const training = left.filter((step) => step.kind === "train");
-    for (const step of [...training, ...expansion.waiting.flatMap(({ runs = [] }) => runs)]) {
-      const isAdapter = settledRun(step).method === "lora";
-      written += countCheckpoints(step) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1);
+    const training = left.flatMap(({ key }) => expansion.runs.get(key) ?? []);
+    for (const run of [...training, ...expansion.waiting.flatMap(({ runs = [] }) => runs)]) {
+      const isAdapter = run.method === "lora";
+      written += countCheckpoints(run) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1);
       states.push(isAdapter ? 0 : STATE_BYTES * base.parameters);
     }
     const merges = left.filter(({ kind }) => kind === "merge").length + waitingSteps(expansion, "merge");

@@ -2,9 +2,9 @@
 import { LockedFolder } from "../../kit/files/index.js";
 import { CancelledError } from "../../kit/index.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
-import type { Expansion } from "../plan/expand-plan.js";
-import { type Expanded, expandVariants, type PlannedVariant } from "../plan/expand-variants.js";
-import type { Facts } from "../steps/facts.js";
+import type { Expansion } from "../expand/expand-plan.js";
+import { type Expanded, expandVariants, type PlannedVariant } from "../expand/expand-variants.js";
+import type { Facts } from "../expand/facts.js";
 import type { ModelName, Step, StepKind } from "../steps/step.js";
 import { type Attempt, readAttempt, type StepRunnerId, type StepSettings, saveAttempt } from "../steps/step-state.js";
 import { waitingSteps } from "./estimate.js";
@@ -101,7 +101,8 @@ class Run {
         if (step) this.#emit(step, { event: "progress", share, what });
       },
     });
-    this.#expansion = { steps: [], models: [], searches: [], overlaps: [], selections: [], waiting: [], warnings: [] };
+    const none = { models: [], searches: [], overlaps: [], selections: [], waiting: [], warnings: [] };
+    this.#expansion = { steps: [], runs: new Map(), ...none };
   }
 
   async run(): Promise<RunSummary> {

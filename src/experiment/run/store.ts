@@ -8,7 +8,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomically } from "../../kit/files/index.js";
 import { visible } from "../../kit/printing/index.js";
-import type { Results } from "../steps/facts.js";
+import type { Results } from "../expand/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";
 import { STEP_FILES, type StepOrder, type StepSettings } from "../steps/step-state.js";

@@ -1,14 +1,19 @@
 import { mkdir, readdir, stat } from "node:fs/promises";
-import { basename, dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { z } from "zod";
+import { type Checkpoint, foldersOf } from "../../formats/checkpoint/index.js";
 import {
+  canonicalJson,
   digestOfFile,
   digestOfValue,
+  exists,
   isFile,
   readJsonObject,
   stampOf,
   writeFileAtomically,
 } from "../../kit/files/index.js";
+import { planSet } from "../../train/data/index.js";
+import { dataOf, type Run } from "../../train/index.js";
 
 /** Vocabularies and settings of checkpoints. Other files, such as notes, do not change the model. */
 const TEXT_FILES: ReadonlySet<string> = new Set([
@@ -26,10 +31,13 @@ function isModelFile(name: string): boolean {
 }
 
 /** The files of a model: those of its folder, or a GGUF file itself. */
-export async function modelFiles(place: string): Promise<{ readonly folder: string; readonly names: string[] }> {
+async function modelFiles(place: string): Promise<{ readonly folder: string; readonly names: string[] }> {
   if (await isFile(place)) return { folder: dirname(place), names: [basename(place)] };
   return { folder: place, names: (await readdir(place)).filter(isModelFile) };
 }
+
+/** The sets of data that a run reads. */
+export const setsOf = (run: Run) => dataOf(run).flatMap(({ sets }) => sets.map(planSet));
 
 const CACHE_FILE = "digests.json";
 
@@ -79,6 +87,29 @@ export class FileDigests {
       digests.push([name, known.get(path) ?? (await this.#of(path))]);
     }
     return digestOfValue(digests);
+  }
+
+  /** Identity of a model: its weights, configuration and tokenizer. Of files on the hub, the hub says the digests. */
+  async ofModel(checkpoint: Checkpoint): Promise<string> {
+    const onHub = new Map(checkpoint.files.flatMap(({ path, remote }) => (remote ? [[path, remote.sha256]] : [])));
+    const digests = await Promise.all(
+      foldersOf(checkpoint).map(async (place) => {
+        const { folder, names } = await modelFiles(place);
+        const remote = [...onHub.keys()].filter((path) => dirname(path) === folder).map((path) => basename(path));
+        return this.ofFiles(folder, [...new Set([...names, ...remote])], onHub);
+      }),
+    );
+    return `sha256:${digestOfValue(digests)}`;
+  }
+
+  /** Identity of the data of a run: what it declares, and its files on this machine, whose paths start from a folder. */
+  async ofData({ data, partition }: Readonly<Record<string, unknown>>, run: Run, folder: string): Promise<string> {
+    const digests: [string, string][] = [];
+    for (const { source } of setsOf(run)) {
+      const at = resolve(folder, source);
+      if (await exists(at)) digests.push([source, await this.ofPath(at)]);
+    }
+    return digestOfValue([canonicalJson([data, partition]), digests]);
   }
 
   async #of(path: string): Promise<string> {

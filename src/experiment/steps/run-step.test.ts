@@ -16,7 +16,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { writeWordTokenizer } from "../../../test/support/small-world.js";
 import { isLocked, takeLock } from "../../kit/files/lock.js";
-import { ReadFacts } from "./facts-reader.js";
+import { ReadFacts } from "../check/facts-reader.js";
 import { ModelPool } from "./model-pool.js";
 import { type StepResult, writeResult } from "./result.js";
 import { type RunStepOptions, runStepFolder } from "./run-step.js";

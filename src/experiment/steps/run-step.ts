@@ -1,11 +1,12 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
 import { LayergraftError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/analysis/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
-import { ReadFacts } from "./facts-reader.js";
+import { FileDigests } from "./file-digests.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
@@ -98,19 +99,18 @@ async function checkInputs(watched: Watched, where: Folders, when: "before" | "a
   );
 }
 
-/** Models and data with other contents than those that were identified. */
-async function otherInputs({ folders, run, data }: Watched, where: Folders): Promise<string[]> {
-  const facts = new ReadFacts(where);
+/** Models and data with other contents than those that were identified, or none. */
+async function otherInputs({ folders, run, data }: Watched, { folder: base, cache }: Folders): Promise<string[]> {
+  const digests = new FileDigests({ cache });
   const others: string[] = [];
-  for (const [identity, folder] of Object.entries(folders)) {
-    // Output of a step has the step's key as its identity.
-    if (!identity.startsWith("sha256:")) continue;
-    await facts.readModel(folder, [folder]);
-    if (facts.modelIdentity(folder).identity !== identity) others.push(folder);
+  // Output of a step has the step's key as its identity.
+  for (const [identity, folder] of Object.entries(folders).filter(([known]) => known.startsWith("sha256:"))) {
+    const found = openCheckpoint(folder, { base }).then((checkpoint) => digests.ofModel(checkpoint));
+    if ((await found.catch(() => undefined)) !== identity) others.push(folder);
   }
   if (run && data !== undefined) {
-    await facts.readData(run, ["data"]);
-    if (facts.dataIdentity(run) !== data) others.push("the training data");
+    const found = digests.ofData(run, checkRun({ ...run, out: "out" }), base).catch(() => undefined);
+    if ((await found) !== data) others.push("the training data");
   }
   return others;
 }

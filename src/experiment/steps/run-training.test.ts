@@ -3,7 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
-import { ReadFacts } from "./facts-reader.js";
+import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { checkRun } from "../../train/index.js";
+import { FileDigests } from "./file-digests.js";
 import { runStepFolder } from "./run-step.js";
 import type { TrainStep } from "./step.js";
 import type { StepOrder } from "./step-state.js";
@@ -24,14 +26,12 @@ beforeEach(async () => {
     data: { source: "rows.jsonl", map: { prompt: "p", response: "r" } },
     ...{ optimizer: { lr: 1e-3 }, sequence_length: 32, batch: 4, samples: 8 },
   };
-  const facts = new ReadFacts({ folder: root, cache: at("experiment") });
-  await facts.readModel("base", ["base"]);
-  await facts.readData(run, ["data"]);
-  expect(facts.problems).toEqual([]);
-  const { identity } = facts.modelIdentity("base");
+  const digests = new FileDigests({});
+  const identity = await digests.ofModel(await openCheckpoint(at("base")));
+  const data = await digests.ofData(run, checkRun({ ...run, base: "base", out: "out" }), root);
   const step: TrainStep = {
     ...{ kind: "train", key: KEY, name: "math", label: "train math", needs: [], locations: {} },
-    ...{ run: { ...run, base: identity }, data: facts.dataIdentity(run) },
+    ...{ run: { ...run, base: identity }, data },
   };
   const order: StepOrder = {
     ...{ step, folders: { [identity]: at("base") } },

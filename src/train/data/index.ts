@@ -1,5 +1,5 @@
 export type { SetCounts } from "./counts.js";
-export { dataFields, planSet } from "./declaration.js";
+export { type DataDeclaration, dataFields, planSet } from "./declaration.js";
 export { previewOf, templateVariables } from "./encode.js";
 export { compileFilters } from "./filter.js";
 export { type HubDatasetOptions, hubDataset } from "./hub/index.js";

@@ -184,6 +184,9 @@ export const runSchema = z.strictObject({
 
 /** What to train, defaults filled in. */
 export type Run = z.output<typeof runSchema>;
+/** The data of a run: of each stream, or of all of it. */
+export const dataOf = ({ data, partition = [] }: Run) =>
+  [data, ...partition.map((stream) => stream.data)].flatMap((one) => one ?? []);
 /** The same, as written. */
 export type RunInput = AsWritten<z.input<typeof runSchema>>;
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { FakeWorld, ITEMS } from "../../../test/support/fake-world.js";
+import { configurationsOf } from "../plan/configurations.js";
+import type { Merge } from "../plan/plan-schema.js";
+import { rankConfigurations, splitItems, survivors } from "../search/search.js";
 import type { EvaluateStep } from "../steps/step.js";
-import { configurationsOf } from "./configurations.js";
 import type { MergeModel } from "./plan-models.js";
-import type { Merge } from "./plan-schema.js";
-import { rankConfigurations, splitItems, survivors } from "./search-configurations.js";
 
 const EXPERTS = `
 name: small

@@ -1,5 +1,5 @@
 // Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
-import { basename, dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/tasks/index.js";
 import {
   type Checkpoint,
@@ -8,15 +8,18 @@ import {
   openCheckpoint,
   parameterCount,
 } from "../../formats/checkpoint/index.js";
-import { canonicalJson, digestOfValue, exists } from "../../kit/files/index.js";
-import { isObject, LayergraftError, messageOf, ProblemsError, type Progress } from "../../kit/index.js";
+import { canonicalJson, exists } from "../../kit/files/index.js";
+import { LayergraftError, messageOf, ProblemsError, type Progress } from "../../kit/index.js";
 import type { Problem } from "../../kit/settings/index.js";
-import { bytesToDownload, formatOfName } from "../../train/data/index.js";
-import { declared, firstRowsErrors } from "./check-first-rows.js";
-import { type Facts, type Named, recipeIdentities, type TaskFacts } from "./facts.js";
-import { type FileDigestOptions, FileDigests, modelFiles } from "./file-digests.js";
-import { dataAccess, openTask, taskDigest } from "./items.js";
-import type { TaskRequest } from "./step.js";
+import { bytesToDownload, type DataDeclaration, formatOfName, planSet } from "../../train/data/index.js";
+import { dataOf } from "../../train/index.js";
+import { type Facts, recipeIdentities, type TaskFacts } from "../expand/facts.js";
+import type { PlannedRun } from "../plan/plan-schema.js";
+import { type FileDigestOptions, FileDigests, setsOf } from "../steps/file-digests.js";
+import { dataAccess, openTask, taskDigest } from "../steps/items.js";
+import type { TaskRequest } from "../steps/step.js";
+import { firstRowsErrors } from "./first-rows.js";
+import type { Named } from "./named.js";
 
 export interface ModelFacts {
   readonly identity: string;
@@ -70,10 +73,7 @@ export class ReadFacts implements Facts {
   /** Reads and checks everything that a plan names, but for its base. */
   async readAll({ models, runs, tasks }: Named): Promise<void> {
     for (const { source, path } of models) await this.readModel(source, path);
-    for (const { run, path } of runs) {
-      await this.readData(run, path);
-      await this.checkData(run, path);
-    }
+    for (const { run, path } of runs) await this.readRun(run, path);
     for (const { request, path } of tasks) await this.readTask(request, path);
   }
 
@@ -110,7 +110,7 @@ export class ReadFacts implements Facts {
         checkpoint = await this.#open(source, { fetch: "files" });
       }
       this.models.set(source, {
-        identity: await this.#identify(checkpoint),
+        identity: await this.#digests.ofModel(checkpoint),
         folder: foldersOf(checkpoint).join("+"),
         parameters: parameterCount(checkpoint),
         bytes: checkpoint.files.reduce((sum, { bytes }) => sum + bytes, 0),
@@ -143,25 +143,12 @@ export class ReadFacts implements Facts {
       };
       const checkpoint = await this.#open(source, hub);
       before += known.bytesToFetch;
-      if ((await this.#identify(checkpoint)) !== known.identity) {
+      if ((await this.#digests.ofModel(checkpoint)) !== known.identity) {
         throw new LayergraftError("changed", `${source} changed on the hub while it was downloaded. Run it again.`);
       }
       this.models.set(source, { ...known, checkpoint, bytesToFetch: 0 });
     }
     if (missing.length > 0) await this.save();
-  }
-
-  /** Digest of a model's weights, configuration and tokenizer. */
-  async #identify(checkpoint: Checkpoint): Promise<string> {
-    const onHub = new Map(checkpoint.files.flatMap(({ path, remote }) => (remote ? [[path, remote.sha256]] : [])));
-    const digests = await Promise.all(
-      foldersOf(checkpoint).map(async (place) => {
-        const { folder, names } = await modelFiles(place);
-        const remote = [...onHub.keys()].filter((path) => dirname(path) === folder).map((path) => basename(path));
-        return this.#digests.ofFiles(folder, [...new Set([...names, ...remote])], onHub);
-      }),
-    );
-    return `sha256:${digestOfValue(digests)}`;
   }
 
   /** Reads the items of a task. @param path of its name in the plan */
@@ -194,38 +181,33 @@ export class ReadFacts implements Facts {
     await this.#once(key, path, () => read().catch(note));
   }
 
-  /** Reads the digests of a training run's data files. @param path of the data in the plan */
-  async readData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
-    const declaration = canonicalJson([run.data, run.partition]);
-    await this.#once(declaration, path, async () => {
-      const digests: [string, string][] = [];
-      for (const { source } of dataOf(run).flatMap((data) => declared(data).sets)) {
-        const at = resolve(this.#options.folder, source);
-        try {
-          if (await exists(at)) digests.push([source, await this.#digests.ofPath(at)]);
-          else if (isFileName(source)) this.problems.push({ path, message: `${source} does not exist` });
-        } catch (error) {
-          this.#note(path, error);
-        }
-      }
-      this.#data.set(declaration, digestOfValue([declaration, digests]));
-    });
-  }
-
   /**
-   * Checks the first rows of a training run's files, and that its data sets on the hub can be read.
-   * @param path of the data in the plan
+   * Identifies the data of a training run that is valid, and checks the first rows of its files, and that its data sets on the
+   * hub can be read. @param path of the data in the plan
    */
-  async checkData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
-    for (const data of dataOf(run)) {
+  async readRun(
+    { fields, settings }: Pick<PlannedRun, "fields" | "settings">,
+    path: readonly PropertyKey[],
+  ): Promise<void> {
+    if (!settings) return;
+    const { folder } = this.#options;
+    const declared = canonicalJson([fields.data, fields.partition]);
+    await this.#once(declared, path, async () => {
+      for (const { source } of setsOf(settings)) {
+        if (!isFileName(source) || (await exists(resolve(folder, source)))) continue;
+        this.problems.push({ path, message: `${source} does not exist` });
+      }
+      this.#data.set(declared, await this.#digests.ofData(fields, settings, folder));
+    });
+    for (const data of dataOf(settings)) {
       await this.#once(canonicalJson(["check", data]), path, () => this.#checkData(data, path));
     }
   }
 
-  async #checkData(data: unknown, path: readonly PropertyKey[]): Promise<void> {
+  async #checkData(data: DataDeclaration, path: readonly PropertyKey[]): Promise<void> {
     const { folder } = this.#options;
     for (const error of await firstRowsErrors(data, this.#options)) this.#note(path, error);
-    for (const { source, config, split, revision, files, exclude } of declared(data).sets) {
+    for (const { source, config, split, revision, files, exclude } of data.sets.map(planSet)) {
       const set = { source, config, split, revision, files, exclude };
       const key = canonicalJson(set);
       if (this.dataSets.has(key) || isFileName(source) || (await exists(resolve(folder, source)))) continue;
@@ -280,8 +262,3 @@ export class ReadFacts implements Facts {
 const ASSUMED_ITEMS = 1000;
 
 const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfName(source) !== undefined;
-
-function dataOf({ data, partition }: Readonly<Record<string, unknown>>): unknown[] {
-  const streams = Array.isArray(partition) ? partition.map((stream: unknown) => isObject(stream) && stream.data) : [];
-  return [data, ...streams].filter((one) => one !== undefined);
-}

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { FakeWorld } from "../../../test/support/fake-world.js";
 import { RecipeError } from "../../kit/index.js";
+import { parsePlan } from "../plan/plan-file.js";
 import { estimateExperiment } from "../run/estimate.js";
 import type { EvaluateStep, TrainStep } from "../steps/step.js";
-import { parsePlan } from "./plan-file.js";
 import type { ExpertModel, MergeModel } from "./plan-models.js";
 
 const DATA = "run: { data: { source: x.jsonl, map: { prompt: p, response: r } }, optimizer: { lr: 1 }, samples: 8";

@@ -1,9 +1,22 @@
 // What a plan names that must be there before it runs, and where it names it.
 import { groupBy } from "../../kit/index.js";
-import type { Named } from "../steps/facts.js";
-import { inLanguages, requestOf, tasksFor } from "./plan-models.js";
-import { type ExperimentPlan, languagesOf } from "./plan-schema.js";
-import { settleTraining, trainingRun } from "./training-runs.js";
+import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
+import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
+import type { TaskRequest } from "../steps/step.js";
+
+/** Path in the plan. */
+interface Located {
+  readonly path: readonly PropertyKey[];
+}
+
+/** What a plan names, and where. */
+export interface Named {
+  /** Folders of experts. */
+  readonly models: readonly ({ readonly group: string; readonly source: string } & Located)[];
+  /** Training runs; the path is that of their data. */
+  readonly runs: readonly ({ readonly run: PlannedRun } & Located)[];
+  readonly tasks: readonly ({ readonly request: TaskRequest } & Located)[];
+}
 
 export function namedIn(plan: ExperimentPlan): Named {
   return { models: foldersIn(plan), runs: runsIn(plan), tasks: tasksIn(plan) };
@@ -21,14 +34,9 @@ function foldersIn(plan: ExperimentPlan): Named["models"] {
 }
 
 function runsIn(plan: ExperimentPlan): Named["runs"] {
-  return Object.entries(plan.experts).flatMap(([group, { train }]) => {
-    if (!train) return [];
-    const { run } = settleTraining(plan, train);
-    return (train.runs ?? [undefined]).map((own, i) => {
-      const at = own && "data" in own ? ["runs", i] : ["run", "data"];
-      return { run: trainingRun(run, own, "base"), path: ["experts", group, "train", ...at] };
-    });
-  });
+  return Object.entries(plan.experts).flatMap(([group, { train }]) =>
+    (train?.runs ?? []).map((run) => ({ run, path: ["experts", group, "train", ...run.dataPath] })),
+  );
 }
 
 /** Every task that a model may be evaluated on. */

@@ -1,11 +1,12 @@
 import { plural } from "../../kit/printing/index.js";
-import type { Results } from "../steps/facts.js";
+import type { ExperimentPlan, ExpertGroup } from "../plan/plan-schema.js";
+import { inLanguages, requestOf, tasksFor } from "../plan/plan-tasks.js";
+import { countCheckpoints } from "../plan/training-runs.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import type { TrainStep } from "../steps/step.js";
-import { checkpointModel, type ExpertModel, inLanguages, type PlanModel, requestOf, tasksFor } from "./plan-models.js";
-import type { ExperimentPlan, ExpertGroup } from "./plan-schema.js";
+import type { Results } from "./facts.js";
+import { checkpointModel, type ExpertModel, type PlanModel, type PlannedTrainStep } from "./plan-models.js";
 import type { StepList } from "./step-list.js";
-import { countCheckpoints } from "./training-runs.js";
 
 export interface Selection {
   readonly expertGroup: string;
@@ -46,7 +47,7 @@ const GUARDED_BASE = { name: "base (for guards)", isCandidate: true };
  */
 export function selectCheckpoints(
   group: string,
-  runs: readonly TrainStep[],
+  runs: readonly PlannedTrainStep[],
   base: PlanModel,
   plan: ExperimentPlan,
   steps: StepList,
@@ -64,7 +65,7 @@ export function selectCheckpoints(
     within,
     base: steps.score(judged, request),
   }));
-  const candidates = runs.flatMap((step) =>
+  const candidates = runs.flatMap(({ step }) =>
     (results.trained(step.key) ?? []).map((checkpoint) => {
       const name = `${step.name}@${checkpoint.samples}`;
       const model = { ...checkpointModel(name, group, plan, step, checkpoint), isCandidate: true };
@@ -73,11 +74,11 @@ export function selectCheckpoints(
       return { step, checkpoint, origin: model.origin ?? "", score, guarded };
     }),
   );
-  const isTrained = runs.every(({ key }) => results.trained(key));
+  const isTrained = runs.every(({ step }) => results.trained(step.key));
   if (!isTrained) {
     const names = [...new Set(guards.map(({ request }) => request.task))].join(", ");
     const what = `scores of checkpoints of ${group}${names === "" ? "" : `, and their guards (${names})`}`;
-    const checkpoints = runs.reduce((sum, run) => sum + countCheckpoints(run), 0);
+    const checkpoints = runs.reduce((sum, { settings }) => sum + countCheckpoints(settings), 0);
     steps.wait(what, (tasks.length + guards.length) * checkpoints);
   }
   const isKnown = floors.every(({ base: score }) => score !== undefined);

@@ -1,52 +1,37 @@
-import type { Facts } from "../steps/facts.js";
+import type { Run } from "../../train/index.js";
+import { withFields } from "../plan/configurations.js";
+import {
+  type Binding,
+  bindRecipe,
+  combinationsOf,
+  type Member,
+  meaningOf,
+  memberNames,
+  mentionsIn,
+} from "../plan/expert-names.js";
+import type { Configuration, ExperimentPlan, ExpertGroup, PlannedMerge, PlannedTraining } from "../plan/plan-schema.js";
+import { type AskedModel, languagesOf } from "../plan/plan-tasks.js";
+import type { Role } from "../plan/plan-values.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import {
+  type Json,
   type Location,
   type MergeStep,
   type ModelSource,
   madeBy,
   stepKey,
-  type TaskRequest,
   type TrainStep,
   WRITTEN_MODEL,
 } from "../steps/step.js";
-import { withFields } from "./configurations.js";
-import {
-  type Binding,
-  bindingsOf,
-  bindRecipe,
-  type Member,
-  meaningOf,
-  memberNames,
-  membersIn,
-  mentionsIn,
-  nameProblems,
-  runNames,
-} from "./expert-names.js";
-import {
-  type Configuration,
-  decidingTask,
-  type ExperimentPlan,
-  type ExpertGroup,
-  type Json,
-  languagesOf,
-  type Merge,
-  type PlannedMerge,
-  type Training,
-} from "./plan-schema.js";
-import type { Role } from "./plan-values.js";
-import { settleTraining, trainingRun } from "./training-runs.js";
+import type { Facts } from "./facts.js";
 
-export interface PlanModel {
+export interface PlanModel extends AskedModel {
   /** Unique: `layer swap, math-1 x swahili-2, bottom 3, top 1`. */
   readonly name: string;
-  readonly kind: "base" | "expert" | "merge";
   readonly source: ModelSource;
   readonly locations: Readonly<Record<string, Location>>;
   /** Keys of the steps that make it. */
   readonly needs: readonly string[];
-  /** Codes of the languages that `{language}` stands for. */
-  readonly languages: readonly string[];
 }
 
 export interface ExpertModel extends PlanModel {
@@ -76,30 +61,23 @@ export function baseModel(plan: ExperimentPlan, facts: Facts): PlanModel {
   return { name: "base", kind: "base", source: identity, locations: { [identity]: { folder } }, needs: [], languages };
 }
 
-function withDefaults(trl: NonNullable<Training["trl"]> = {}) {
-  const { python = "python3", processes = 1, precision = "float32", gradient_checkpointing = false } = trl;
-  return { python, processes, precision, gradient_checkpointing };
+/** A training step, and the run with its preset and defaults. */
+export interface PlannedTrainStep {
+  readonly step: TrainStep;
+  readonly settings: Run;
 }
 
 /** The training steps of an expert group, one for each run. @param start the model that they start from, in a folder */
-export function trainingSteps(plan: ExperimentPlan, expertGroup: string, start: PlanModel, facts: Facts): TrainStep[] {
-  const { train, select } = plan.experts[expertGroup] as ExpertGroup;
-  if (!train) return [];
-  const names = runNames(expertGroup, train);
-  const settled = settleTraining(plan, train);
-  return names.map((name, i) => {
-    const own = train.runs?.[i] ?? (train.seeds ? { seed: train.seeds[i] } : undefined);
-    const { out: _, ...fields } = trainingRun(settled.run, own, start.source as string, select !== undefined);
-    const run = fields as Record<string, Json>;
-    const trl = settled.engine === "trl" ? withDefaults(settled.trl) : undefined;
+export function trainingSteps({ runs, trl }: PlannedTraining, start: PlanModel, facts: Facts): PlannedTrainStep[] {
+  return runs.map(({ name, fields, settings }) => {
+    const run = { ...fields, base: start.source as string };
     // Other settings change speed and memory, not the result.
     const engine = trl && { precision: trl.precision };
     const data = facts.dataIdentity(run);
-    const { threads: _threads, ...learned } = run;
-    const key = stepKey("train", { run: learned, data, trl: engine });
-    return {
+    const { threads: _threads, ...learned }: Record<string, Json> = run;
+    const step: TrainStep = {
       kind: "train",
-      key,
+      key: stepKey("train", { run: learned, data, trl: engine }),
       name,
       label: `train ${name}`,
       needs: start.needs,
@@ -107,7 +85,9 @@ export function trainingSteps(plan: ExperimentPlan, expertGroup: string, start: 
       run,
       data,
       ...(trl ? { trl } : {}),
-    } as const;
+    };
+    // A plan with a run that is not valid has problems, and is not expanded.
+    return { step, settings: settings as Run };
   });
 }
 
@@ -212,39 +192,6 @@ export function mergeModels(
   return { models, unknown };
 }
 
-/** The recipe of a merge as far as it names models: a suggestion names its two experts like a swap. */
-export function namingRecipe({ recipe, suggest }: Merge): Readonly<Record<string, unknown>> {
-  return recipe ?? (suggest ? { method: "swap", ...suggest } : {});
-}
-
-/** The names of models that must be there before a merge. */
-export function wordsOf(merge: Merge): string[] {
-  return [...mentionsIn(namingRecipe(merge)).map(({ word }) => word), ...[merge.from ?? []].flat()];
-}
-
-/** The combinations of sources that a merge has models of; none if a name means nothing. */
-export function combinationsOf(
-  merge: PlannedMerge,
-  members: readonly Member[],
-): { readonly binding: Binding; readonly used: readonly Member[] }[] {
-  const named = namingRecipe(merge);
-  // Guards left out all experts that a name means.
-  if (nameProblems(named, members, []).length > 0) return [];
-  return bindingsOf(named, members)
-    .map((binding) => ({ binding, used: membersIn(named, binding, members) }))
-    .filter(({ used }) => isListed(merge, used));
-}
-
-function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): boolean {
-  if (pairs === "all") return true;
-  const names = new Set(used.flatMap(({ name, expertGroup }) => (expertGroup === undefined ? [] : [name])));
-  // The base takes the place of an expert in some controls.
-  return pairs.some(
-    (pair) =>
-      (controlOf !== undefined || pair.length === names.size) && [...names].every((name) => pair.includes(name)),
-  );
-}
-
 function mergeModel(
   merge: PlannedMerge,
   { plan, base, members }: MergeInputs & { readonly base: PlanModel },
@@ -295,41 +242,3 @@ function labelOf(
 }
 
 const MAX_NAMED = 3;
-
-/** Tasks that a model is evaluated on, with the language filled in. */
-export function tasksFor(
-  model: Pick<PlanModel, "kind" | "languages"> & { readonly merge?: Pick<PlannedMerge, "controlOf"> },
-  plan: ExperimentPlan,
-): TaskRequest[] {
-  const { tasks } = plan.evaluate;
-  const isControl = model.merge?.controlOf !== undefined && tasks.some(({ of }) => of.includes("controls"));
-  const kind = isControl ? "controls" : ({ base: "base", expert: "experts", merge: "merges" } as const)[model.kind];
-  const requests = tasks.flatMap(({ of, ...request }): TaskRequest[] => {
-    if (!of.includes(kind)) return [];
-    const set = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined));
-    return inLanguages(request.task, model.languages).map((name) => ({ ...set, task: name }));
-  });
-  return requests.filter(({ task }, i) => requests.findIndex((other) => other.task === task) === i);
-}
-
-/** The task by which checkpoints are chosen, with the settings that it has under `evaluate`, if any. */
-export function requestOf(name: string, plan: ExperimentPlan): TaskRequest {
-  const languages = languagesOf(plan);
-  const known = (["expert", "merge"] as const).flatMap((kind) => tasksFor({ kind, languages }, plan));
-  return known.find(({ task }) => task === name) ?? { task: name };
-}
-
-export function inLanguages(task: string, languages: readonly string[]): string[] {
-  return task.includes("{language}") ? languages.map((code) => task.replaceAll("{language}", code)) : [task];
-}
-
-/** The tasks of an average, with each language in them. */
-export function tasksOfAverage(tasks: readonly string[], plan: ExperimentPlan): string[] {
-  return [...new Set(tasks.flatMap((task) => inLanguages(task, languagesOf(plan))))];
-}
-
-/** The tasks by which configurations of a model are chosen. */
-export function decidingTasks(model: Pick<PlanModel, "kind" | "languages">, plan: ExperimentPlan): TaskRequest[] {
-  const names = new Set(inLanguages(decidingTask(plan), model.languages));
-  return tasksFor(model, plan).filter(({ task }) => names.has(task));
-}

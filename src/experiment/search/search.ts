@@ -2,22 +2,41 @@
 
 import { meanWithError } from "../../evaluate/scoring/index.js";
 import { groupBy, Random } from "../../kit/index.js";
-import { CmaEs } from "../search/cma-es.js";
-import { cellsOf, type Fields, fieldsAt, pointOf } from "../search/space.js";
+import { isAdaptive, mostEvaluated, nameConfigurations } from "../plan/configurations.js";
+import type { Configuration, ExperimentPlan, PlannedMerge, Search } from "../plan/plan-schema.js";
+import { type AskedModel, decidingTasks, tasksFor } from "../plan/plan-tasks.js";
+import { cellsOf, type Fields, fieldsAt, pointOf } from "../plan/space.js";
 import type { ItemResult } from "../steps/result.js";
 import type { TaskRequest } from "../steps/step.js";
-import { isAdaptive, mostEvaluated, nameConfigurations } from "./configurations.js";
-import { decidingTasks, type MergeModel, tasksFor } from "./plan-models.js";
-import type { Configuration, ExperimentPlan, Search } from "./plan-schema.js";
-import type { StepList } from "./step-list.js";
+import { CmaEs } from "./cma-es.js";
 
-/** What a search asks its evaluations of, and how it makes models of configurations that it proposes. */
-interface SearchContext {
+/** A model of a merge in one of its configurations. */
+interface SearchedModel extends AskedModel {
+  readonly merge: PlannedMerge;
+  readonly configuration: Configuration;
+  /** Names of the experts in it. */
+  readonly members: readonly string[];
+  /** Models with the same are averaged, and have one search. */
+  readonly group: string;
+}
+
+/** Where a search requests evaluations (`StepList`), and how it makes models of configurations that it proposes. */
+interface SearchContext<M extends SearchedModel> {
   readonly plan: ExperimentPlan;
-  readonly steps: StepList;
+  readonly steps: {
+    countItems(request: TaskRequest): number;
+    evaluateAll(model: M): void;
+    evaluate(
+      model: M,
+      request: TaskRequest,
+      items?: readonly number[] | null,
+      part?: string,
+    ): readonly ItemResult[] | undefined;
+    wait(what: string, steps: number): void;
+  };
   /** Whether more pairs will follow, so that nothing can be chosen yet. */
   readonly isIncomplete: boolean;
-  readonly make: (configurations: readonly Configuration[]) => readonly MergeModel[];
+  readonly make: (configurations: readonly Configuration[]) => readonly M[];
 }
 
 export interface SearchRound {
@@ -53,12 +72,12 @@ export interface SearchOutcome {
  * @returns `product`: the model that is chosen, or has the default configuration. Without `outcome` there is nothing to
  *   choose, and every model is evaluated on everything
  */
-export function searchGroup(
-  models: readonly MergeModel[],
-  context: SearchContext,
-): { readonly outcome?: SearchOutcome; readonly product?: MergeModel | undefined } {
+export function searchGroup<M extends SearchedModel>(
+  models: readonly M[],
+  context: SearchContext<M>,
+): { readonly outcome?: SearchOutcome; readonly product?: M | undefined } {
   const { plan, steps } = context;
-  const [first] = models as readonly [MergeModel];
+  const [first] = models as readonly [M];
   const deciding = decidingTasks(first, plan);
   const configurations = new Set(models.map(({ configuration }) => configuration.label));
   const isPlain = first.merge.controlOf !== undefined || first.merge.figure !== undefined;
@@ -89,18 +108,18 @@ function inOrder(ranked: readonly Ranked[], generations: ReadonlyMap<string, num
   });
 }
 
-class GroupSearch {
+class GroupSearch<M extends SearchedModel> {
   /** Grows as the search proposes configurations. */
-  #models: readonly MergeModel[];
-  readonly #first: MergeModel;
+  #models: readonly M[];
+  readonly #first: M;
   readonly #deciding: readonly TaskRequest[];
   readonly #splits: ReadonlyMap<string, ItemSplit>;
-  readonly #context: SearchContext;
+  readonly #context: SearchContext<M>;
 
-  constructor(models: readonly MergeModel[], deciding: readonly TaskRequest[], context: SearchContext) {
+  constructor(models: readonly M[], deciding: readonly TaskRequest[], context: SearchContext<M>) {
     const { plan, steps } = context;
     this.#models = models;
-    this.#first = models[0] as MergeModel;
+    this.#first = models[0] as M;
     this.#deciding = deciding;
     this.#context = context;
     this.#splits = new Map(
@@ -112,7 +131,7 @@ class GroupSearch {
     return this.#models.find(({ configuration }) => configuration.isDefault)?.configuration;
   }
 
-  run(): { readonly outcome: SearchOutcome; readonly product: MergeModel | undefined } {
+  run(): { readonly outcome: SearchOutcome; readonly product: M | undefined } {
     const { group, merge } = this.#first;
     const plannedRounds = Math.max(...[...this.#splits.values()].map(({ rounds }) => rounds.length));
     const { rounds, evaluated } = isAdaptive(merge, this.#context.plan.search)
@@ -242,7 +261,7 @@ class GroupSearch {
   }
 
   /** @returns `isComplete`: whether all results are there, of all pairs */
-  #evaluateAll(models: readonly MergeModel[], itemsOf: (split: ItemSplit) => readonly number[], part: string) {
+  #evaluateAll(models: readonly M[], itemsOf: (split: ItemSplit) => readonly number[], part: string) {
     const candidates: Candidate[] = [];
     let isComplete = !this.#context.isIncomplete;
     for (const model of models) {

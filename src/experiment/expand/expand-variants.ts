@@ -1,8 +1,8 @@
 import { groupBy } from "../../kit/index.js";
-import type { Facts, Results } from "../steps/facts.js";
+import { commonTitle, type Variant } from "../plan/matrix.js";
 import type { Step } from "../steps/step.js";
 import { type Expansion, expandPlan } from "./expand-plan.js";
-import { commonTitle, type Variant } from "./matrix.js";
+import type { Facts, Results } from "./facts.js";
 import type { Waiting } from "./step-list.js";
 
 export type PlannedVariant = Pick<Variant, "title" | "values" | "plan">;
@@ -31,6 +31,7 @@ export function expandVariants<V extends PlannedVariant>(
     expanded.flatMap(({ expansion }): readonly Expansion[K][number][] => expansion[field]);
   const expansion = {
     steps: sharedSteps(expanded),
+    runs: new Map(expanded.flatMap((one) => [...one.expansion.runs])),
     models: all("models"),
     searches: all("searches"),
     overlaps: all("overlaps"),

@@ -2,7 +2,9 @@
 import { basename } from "node:path";
 import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
-import type { Facts, Results } from "../steps/facts.js";
+import type { Run } from "../../train/index.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { runnerOf, tasksFor } from "../plan/plan-tasks.js";
 import type { ItemResult } from "../steps/result.js";
 import {
   type EvaluateStep,
@@ -11,10 +13,9 @@ import {
   type StepKind,
   stepKey,
   type TaskRequest,
-  type TrainStep,
 } from "../steps/step.js";
-import { type ExpertModel, type MergeModel, type PlanModel, tasksFor } from "./plan-models.js";
-import { type ExperimentPlan, runnerOf } from "./plan-schema.js";
+import type { Facts, Results } from "./facts.js";
+import type { ExpertModel, MergeModel, PlanModel } from "./plan-models.js";
 
 /** A model, and the steps that evaluate it on each task; several if items were evaluated in parts. */
 export interface EvaluatedModel {
@@ -28,8 +29,8 @@ export interface Waiting {
   readonly steps: number;
   /** Default: evaluate. */
   readonly kind?: StepKind;
-  /** Of training runs, all but what they start from. */
-  readonly runs?: readonly TrainStep[];
+  /** Of training runs: what they train. */
+  readonly runs?: readonly Run[];
   /** What they depend on, if that is known: variants with the same have the same steps. */
   readonly of?: string;
 }

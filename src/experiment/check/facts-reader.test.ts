@@ -1,8 +1,10 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
+import { checkRun } from "../../train/index.js";
+import type { Json } from "../steps/step.js";
 import { ReadFacts } from "./facts-reader.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-facts-"));
@@ -54,7 +56,8 @@ describe("models", () => {
 describe("data", () => {
   const read = async (data: unknown) => {
     const facts = new ReadFacts({ folder: root });
-    await facts.readData({ data }, ["experts", "math"]);
+    const settings = checkRun({ base: "base", out: "out", data });
+    await facts.readRun({ fields: { data: data as Json }, settings }, ["experts", "math"]);
     return { identity: facts.dataIdentity({ data }), problems: facts.problems };
   };
 
@@ -65,7 +68,10 @@ describe("data", () => {
     writeFileSync(at("data.jsonl"), '{"a":2}\n');
     expect((await read(declared)).identity).not.toBe(identity);
     // A name of the hub is no file; one that looks like a file must be there.
-    expect((await read({ use: "aya", source: "CohereForAI/aya_dataset" })).problems).toEqual([]);
+    vi.stubEnv("HF_HUB_OFFLINE", "1");
+    const { problems } = await read({ use: "aya", source: "CohereForAI/aya_dataset" });
+    expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining("HF_HUB_OFFLINE")]);
+    vi.unstubAllEnvs();
     expect((await read({ source: "lost.jsonl" })).problems).toEqual([
       { path: ["experts", "math"], message: "lost.jsonl does not exist" },
     ]);

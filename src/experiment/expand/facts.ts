@@ -3,8 +3,8 @@
 import type { ChooseItem, Task } from "../../evaluate/tasks/index.js";
 import { RecipeError } from "../../kit/index.js";
 import { checkRecipe } from "../../merge/index.js";
-import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
-import type { ModelSource, TaskRequest } from "./step.js";
+import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
+import type { ModelSource, TaskRequest } from "../steps/step.js";
 
 export interface TaskFacts {
   readonly name: string;
@@ -24,20 +24,6 @@ export interface TaskFacts {
   /** Groups of the items in the task's order, where a score is the mean of groups. */
   readonly groups?: readonly (string | undefined)[] | undefined;
   readonly choices?: readonly Pick<ChooseItem, "id" | "choices">[] | undefined;
-}
-
-/** Path in the plan. */
-interface Located {
-  readonly path: readonly PropertyKey[];
-}
-
-/** What a plan names, and where. */
-export interface Named {
-  /** Folders of experts. */
-  readonly models: readonly ({ readonly group: string; readonly source: string } & Located)[];
-  /** Training runs; the path is that of their data. */
-  readonly runs: readonly ({ readonly run: Readonly<Record<string, unknown>> } & Located)[];
-  readonly tasks: readonly ({ readonly request: TaskRequest } & Located)[];
 }
 
 export interface Facts {

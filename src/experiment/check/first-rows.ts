@@ -1,6 +1,13 @@
 import { resolve } from "node:path";
 import { exists } from "../../kit/files/index.js";
-import { checkData, compileFilters, DataError, findSource, mappedRows, planSet } from "../../train/data/index.js";
+import {
+  compileFilters,
+  type DataDeclaration,
+  DataError,
+  findSource,
+  mappedRows,
+  planSet,
+} from "../../train/data/index.js";
 
 const ROWS = 20;
 
@@ -13,10 +20,10 @@ export interface FirstRowsOptions {
 }
 
 /** Missing columns, and rows that make no example, in the first rows of each data set that is on this machine. */
-export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRowsOptions): Promise<Error[]> {
+export async function firstRowsErrors(data: DataDeclaration, { folder, signal }: FirstRowsOptions): Promise<Error[]> {
   const errors: Error[] = [];
-  const { sets, isStrict } = declared(data);
-  for (const plan of sets) {
+  const isStrict = data.on_bad_row === "fail";
+  for (const plan of data.sets.map(planSet)) {
     if (!(await exists(resolve(folder, plan.source)))) continue;
     try {
       const files = await findSource(plan, { folder, signal });
@@ -27,16 +34,6 @@ export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRo
     }
   }
   return errors;
-}
-
-/** Sets of a declaration; none if it is not valid, which the plan's check reports. */
-export function declared(data: unknown): { readonly sets: readonly SetPlan[]; readonly isStrict: boolean } {
-  try {
-    const declaration = checkData(data);
-    return { sets: declaration.sets.map(planSet), isStrict: declaration.on_bad_row === "fail" };
-  } catch {
-    return { sets: [], isStrict: false };
-  }
 }
 
 async function checkFile(

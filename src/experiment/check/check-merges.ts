@@ -8,12 +8,19 @@ import type { Problem } from "../../kit/settings/index.js";
 import { type OpenedPlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { resolveSelection } from "../../train/index.js";
 import { checkedRecipes } from "../plan/configurations.js";
-import { type Member, memberNames, membersNamed, membersOf, mentionsIn, sourcesIn } from "../plan/expert-names.js";
-import { baseModel, namingRecipe, trainingSteps } from "../plan/plan-models.js";
+import {
+  type Member,
+  memberNames,
+  membersNamed,
+  membersOf,
+  mentionsIn,
+  namingRecipe,
+  sourcesIn,
+} from "../plan/expert-names.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { laterMerges } from "../plan/settle.js";
-import type { Named } from "../steps/facts.js";
-import type { ReadFacts } from "../steps/facts-reader.js";
+import type { ReadFacts } from "./facts-reader.js";
+import type { Named } from "./named.js";
 
 /** Configurations of a merge that are reported one by one. */
 const MAX_REPORTED = 8;
@@ -147,10 +154,10 @@ function describe({ name, expertGroup = "" }: Member, plan: ExperimentPlan, fact
   const source = Object.values(folders ?? {})[at];
   const none = new Set<string>();
   if (source !== undefined) return { identity: facts.models.get(source)?.identity ?? source, reverted: none };
-  const step = train && !select ? trainingSteps(plan, expertGroup, baseModel(plan, facts), facts)[at] : undefined;
-  if (!step) return { identity: name, reverted: none };
-  const { revert, ...run } = step.run;
-  const identity = digestOfValue([run, step.data ?? null, step.trl ?? null, train?.from ?? null]);
+  const run = train && !select ? train.runs[at] : undefined;
+  if (!run) return { identity: name, reverted: none };
+  const { revert, ...learned } = run.fields;
+  const identity = digestOfValue([learned, facts.dataIdentity(run.fields), train?.trl ?? null, train?.from ?? null]);
   const { tensors, layers } = base;
   const reverted = typeof revert === "string" ? resolveSelection(revert, { tensors, layers, field: "revert" }) : none;
   return { identity, reverted };

@@ -10,17 +10,17 @@ import { formatBytes, plural, visible } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";
+import type { TaskFacts } from "../expand/facts.js";
 import { isSearched } from "../plan/configurations.js";
 import type { Variant } from "../plan/matrix.js";
-import { namedIn } from "../plan/named.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
-import { inLanguages, tasksOfAverage } from "../plan/plan-models.js";
-import { decidingTask, type ExperimentPlan, languagesOf, runnerOf } from "../plan/plan-schema.js";
-import { splitItems } from "../plan/search-configurations.js";
-import type { TaskFacts } from "../steps/facts.js";
-import { ReadFacts } from "../steps/facts-reader.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { decidingTask, inLanguages, languagesOf, runnerOf, tasksOfAverage } from "../plan/plan-tasks.js";
+import { splitItems } from "../search/search.js";
 import { LLAMA } from "../steps/step.js";
 import { checkMerges } from "./check-merges.js";
+import { ReadFacts } from "./facts-reader.js";
+import { namedIn } from "./named.js";
 
 /** A variant, and what is there of its base. */
 export interface CheckedVariant extends Variant {
@@ -310,10 +310,9 @@ export interface PlanProgram {
 
 /** @param plans of all variants */
 function programsOf(plans: readonly ExperimentPlan[]): readonly PlanProgram[] {
-  const found = plans.flatMap(({ evaluate, executor, training, experts }): PlanProgram[] => {
+  const found = plans.flatMap(({ evaluate, executor, experts }): PlanProgram[] => {
     const { backend, allow_code, unsafe_code } = evaluate;
-    const trained = [...Object.values(training), ...Object.values(experts).flatMap(({ train }) => train ?? [])];
-    const pythons = trained.flatMap(({ engine, trl }) => trl?.python ?? (engine === "trl" ? "python3" : []));
+    const pythons = Object.values(experts).flatMap(({ train }) => train?.trl?.python ?? []);
     const confined = unsafe_code ? "confined only where the kernel can confine them" : "in a sandbox";
     const sbatch = [executor, executor.train, executor.evaluate].flatMap((one) => one?.options ?? []);
     return [

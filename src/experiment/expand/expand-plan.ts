@@ -2,11 +2,9 @@
 import { canonicalJson } from "../../kit/files/index.js";
 import { groupBy } from "../../kit/index.js";
 import { mapSources } from "../../merge/index.js";
-import type { Facts, Results } from "../steps/facts.js";
-import { type AnalyzeStep, type Step, stepKey, type TrainStep } from "../steps/step.js";
-import { describeRefusals, type Selection, selectCheckpoints } from "./choose-checkpoints.js";
-import { isAdaptive, isSearched, mostEvaluated } from "./configurations.js";
-import { mergesOf } from "./controls.js";
+import type { Run } from "../../train/index.js";
+import { isAdaptive, isSearched, mostEvaluated } from "../plan/configurations.js";
+import { mergesOf } from "../plan/controls.js";
 import {
   type Binding,
   bindingsOf,
@@ -16,27 +14,30 @@ import {
   membersOf,
   mentionsIn,
   nameProblems,
+  namingRecipe,
   sourcesIn,
-} from "./expert-names.js";
+} from "../plan/expert-names.js";
+import type { Configuration, ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "../plan/plan-schema.js";
+import { decidingTasks, tasksFor } from "../plan/plan-tasks.js";
+import { type SearchOutcome, searchGroup } from "../search/search.js";
+import { type AnalyzeStep, type Json, type Step, stepKey } from "../steps/step.js";
+import { describeRefusals, type Selection, selectCheckpoints } from "./choose-checkpoints.js";
+import type { Facts, Results } from "./facts.js";
 import {
   baseModel,
   checkpointModel,
-  decidingTasks,
   type ExpertModel,
   folderModels,
   type Making,
   type MergeInputs,
   type MergeModel,
   mergeModels,
-  namingRecipe,
   type PlanModel,
+  type PlannedTrainStep,
   type SourceModel,
-  tasksFor,
   trainingSteps,
   writtenModel,
 } from "./plan-models.js";
-import type { Configuration, ExperimentPlan, ExpertGroup, Json, Merge, PlannedMerge } from "./plan-schema.js";
-import { type SearchOutcome, searchGroup } from "./search-configurations.js";
 import { type EvaluatedModel, StepList, type Waiting } from "./step-list.js";
 
 /** Identity of what a run starts from, while that is not known. */
@@ -47,6 +48,8 @@ export interface Expansion {
   readonly selections: readonly Selection[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
+  /** What training steps train, with presets and defaults, by their keys. */
+  readonly runs: ReadonlyMap<string, Run>;
   /** Base, experts, then merges in the plan's order. */
   readonly models: readonly EvaluatedModel[];
   readonly searches: readonly SearchOutcome[];
@@ -73,6 +76,7 @@ class Expander {
   readonly #starts = new Map<string, PlanModel>();
   /** The model of each merge that is one model. */
   readonly #products = new Map<string, MergeModel>();
+  readonly #runs = new Map<string, Run>();
   /** Groups and merges that were expanded. A group may start from a merge, so they are not expanded in the plan's order. */
   readonly #expanded = new Set<string | PlannedMerge>();
   readonly #merges: readonly PlannedMerge[];
@@ -104,6 +108,7 @@ class Expander {
     const overlaps = this.#overlaps(); // adds steps
     return {
       steps: this.#steps.steps,
+      runs: this.#runs,
       models,
       searches: this.#searches,
       overlaps,
@@ -165,8 +170,9 @@ class Expander {
 
   #expertsIn(group: string): readonly ExpertModel[] {
     const declared = this.#plan.experts[group] as ExpertGroup;
-    if (!declared.train) return folderModels(this.#plan, group, this.#facts);
-    const found = this.#start(declared.train.from);
+    const { train } = declared;
+    if (!train) return folderModels(this.#plan, group, this.#facts);
+    const found = this.#start(train.from);
     if (found === "missing") {
       for (const name of memberNames(group, declared)) this.#missing.add(name);
       return [];
@@ -174,19 +180,25 @@ class Expander {
     // The base may have an adapter, as before there were other starts.
     const start = found && found !== this.#base ? this.#written(found) : found;
     const unknown = { ...this.#base, source: UNKNOWN_START };
-    const runs = trainingSteps(this.#plan, group, start ?? unknown, this.#facts);
+    const runs = trainingSteps(train, start ?? unknown, this.#facts);
     if (start) {
       this.#starts.set(group, start);
-      for (const step of runs) this.#steps.add(step);
-    } else this.#steps.wait(`training of ${group}`, runs.length, { kind: "train", runs });
+      for (const { step, settings } of runs) {
+        this.#steps.add(step);
+        this.#runs.set(step.key, settings);
+      }
+    } else {
+      const waiting = runs.map(({ settings }) => settings);
+      this.#steps.wait(`training of ${group}`, runs.length, { kind: "train", runs: waiting });
+    }
     return declared.select ? this.#selected(group, runs) : this.#lastCheckpoints(group, runs);
   }
 
-  #lastCheckpoints(group: string, runs: readonly TrainStep[]): ExpertModel[] {
+  #lastCheckpoints(group: string, runs: readonly PlannedTrainStep[]): ExpertModel[] {
     const { language } = this.#plan.experts[group] as ExpertGroup;
     const languages = language === undefined ? this.#base.languages : [language];
     const tasks = tasksFor({ kind: "expert", languages }, this.#plan);
-    return runs.flatMap((step) => {
+    return runs.flatMap(({ step }) => {
       const last = this.#results.trained(step.key)?.at(-1);
       if (last) return [checkpointModel(step.name, group, this.#plan, step, last)];
       this.#steps.wait(`scores of ${step.name}`, tasks.length, { of: canonicalJson([step.key, tasks]) });
@@ -194,7 +206,7 @@ class Expander {
     });
   }
 
-  #selected(group: string, runs: readonly TrainStep[]): readonly ExpertModel[] {
+  #selected(group: string, runs: readonly PlannedTrainStep[]): readonly ExpertModel[] {
     const found = selectCheckpoints(group, runs, this.#base, this.#plan, this.#steps, this.#results);
     if (found?.selection) {
       this.#selections.push(found.selection);
@@ -220,7 +232,7 @@ class Expander {
         const made = mergeModels(merge, inputs, () => ({ recipe: merge.recipe ?? {}, configurations }));
         return made.models.filter((model) => model.group === group).map((model) => this.#named(model));
       };
-      const { outcome, product } = searchGroup(inGroup, {
+      const { outcome, product } = searchGroup<MergeModel>(inGroup, {
         plan: this.#plan,
         isIncomplete: unknown > 0,
         steps: this.#steps,
