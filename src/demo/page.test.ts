@@ -39,7 +39,7 @@ function resultsOf({ tenths = CLEAR, chosen = ["bottom 3, top 0"], folderOf }: G
     ({ of, request: { task } }) => {
       if (task === "choosing_sw.yaml") return chosen.includes(of.configuration) ? 8 : 4;
       if (task === "problems_en.yaml") return 9;
-      return tenths[of.name] ?? tenths[of.family] ?? 1;
+      return tenths[of.name] ?? tenths[of.entry] ?? 1;
     },
     folderOf ? { folderOf } : {},
   );

@@ -34,7 +34,7 @@ search: { by: choosing_sw.yaml, choose_on: test }
 };
 const TIES = "  - { name: TIES, recipe: { method: ties, models: [math, swahili], base: base, density: 0.4 } }\n";
 
-/** Tenths of the 20 Swahili problems that models solve, by their family. Everything else: 5. */
+/** Tenths of the 20 Swahili problems that models solve, by their entry. Everything else: 5. */
 type Tenths = Readonly<Record<string, number>>;
 
 const CLEAR: Tenths = {
@@ -47,7 +47,7 @@ function resultsOf(tenths: Tenths, { chosen = "bottom 3", merges = "" } = {}) {
   return reportOf(plan(merges), ({ of, request }) => {
     if (request.task === "choosing_sw.yaml") return of.configuration.startsWith(chosen) ? 8 : 4;
     if (request.task === "problems_en.yaml") return 9;
-    return tenths[of.name] ?? tenths[of.family] ?? 5;
+    return tenths[of.name] ?? tenths[of.entry] ?? 5;
   });
 }
 
@@ -77,9 +77,7 @@ describe("the main table", () => {
     const found = (tenths: Tenths) => {
       const result = reportOf(`${plan()}${controls}`, ({ of, request }) => {
         if (request.task === "choosing_sw.yaml") return of.configuration.startsWith("bottom 3") ? 8 : 4;
-        return of.family.startsWith("random layers")
-          ? (tenths.random ?? 0)
-          : (tenths[of.name] ?? tenths[of.family] ?? 5);
+        return of.entry.startsWith("random layers") ? (tenths.random ?? 0) : (tenths[of.name] ?? tenths[of.entry] ?? 5);
       });
       return { row: mainRows(result).find(({ name }) => name === "random layers"), answer: demoAnswer(result), result };
     };
@@ -183,7 +181,7 @@ describe("what is shown while the demo runs", () => {
       ...{ event: "done", kind: "evaluate", key: "evaluate-1", seconds: 1, score: 0.26, label: "", task },
       ...(model ? { model } : {}),
     });
-    const swap = { name: "layer swap, math-1 x swahili-1, bottom 2", family: "layer swap", configuration: "bottom 2" };
+    const swap = { name: "layer swap, math-1 x swahili-1, bottom 2", entry: "layer swap", configuration: "bottom 2" };
     const found = (one: RunEvent) => evaluatedAnswers(one, store, shown);
     const wrong = { text: "no", mark: "wrong" };
     expect(found(event(swap))).toEqual({
@@ -196,7 +194,7 @@ describe("what is shown while the demo runs", () => {
       ],
     });
     expect(found(event({ ...swap, isDefault: true }))?.model).toBe("layer swap, bottom 2 (default)");
-    expect(found(event({ name: "math-1", family: "math", configuration: "" }))?.model).toBe("math expert");
+    expect(found(event({ name: "math-1", entry: "math", configuration: "" }))?.model).toBe("math expert");
     expect(found(event(swap, "problems_en.yaml"))).toBeUndefined();
     expect(found(event(undefined))).toBeUndefined();
     expect(found({ ...event(swap), event: "started" })).toBeUndefined();

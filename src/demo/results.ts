@@ -210,9 +210,9 @@ const EXPERT_OF: Readonly<Record<string, string>> = {
 export function evaluatedAnswers(event: RunEvent, store: Store, shown: Shown): ModelAnswers | undefined {
   const { model, task } = event;
   if (event.event !== "done" || event.score === undefined || model === undefined || task !== TASKS.sw) return undefined;
-  const { family, configuration, isDefault } = model;
+  const { entry, configuration, isDefault } = model;
   const known = isDefault && configuration !== "" ? `${configuration} (default)` : configuration;
-  const name = EXPERT_OF[family] ?? [family, known].filter((part) => part !== "").join(", ");
+  const name = EXPERT_OF[entry] ?? [entry, known].filter((part) => part !== "").join(", ");
   const answers = answersIn(store.stepFolder(event.key), shown);
   return answers && { model: name, answers, score: event.score };
 }

@@ -139,7 +139,7 @@ function modelName(model: PlanModel | ExpertModel | MergeModel): ModelName {
   const { name } = model;
   if ("merge" in model) {
     const { label, isDefault } = model.configuration;
-    return { name, family: model.merge.name, configuration: label, ...(isDefault ? { isDefault } : {}) };
+    return { name, entry: model.merge.name, configuration: label, ...(isDefault ? { isDefault } : {}) };
   }
-  return { name, family: "expertGroup" in model ? model.expertGroup : name, configuration: "" };
+  return { name, entry: "expertGroup" in model ? model.expertGroup : name, configuration: "" };
 }

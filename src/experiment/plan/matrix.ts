@@ -1,7 +1,8 @@
 import { groupBy, isObject, mergeObjects } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
-import { type Checked, checkSchema, formatProblem, type Problem } from "../../kit/settings/index.js";
+import { checkSchema, formatProblem, type Problem } from "../../kit/settings/index.js";
 import { type ExperimentPlan, matrixPlanSchema } from "./plan-schema.js";
+import { settle } from "./settle.js";
 
 export interface Combination {
   /** For folders and commands: `aya-LoRA-Swahili`. Empty without a matrix. */
@@ -18,7 +19,7 @@ export interface Variant extends Combination {
 
 type ProblemsByVariant = readonly (readonly Problem[])[];
 
-export interface CheckedVariants {
+export interface SettledVariants {
   /** Undefined if the matrix or a variant breaks the schema. */
   readonly variants?: readonly Variant[];
   /** If a schema is broken, the problems with it, in one list; otherwise what is wrong across the fields of each variant. */
@@ -36,11 +37,11 @@ const WHOLE: readonly Path[] = [
   ...["data", "allow_code", "unsafe_code"].map((field) => ["evaluate", field]),
 ];
 
-/** Checks every variant of a plan; the plan itself where it has no matrix. */
-export function checkVariants(value: unknown, check: (value: unknown) => Checked<ExperimentPlan>): CheckedVariants {
+/** Settles every variant of a plan; the plan itself where it has no matrix. */
+export function settleVariants(value: unknown): SettledVariants {
   const locate = (all: ProblemsByVariant) => all.flat();
   if (!isObject(value) || value.matrix === undefined) {
-    const { value: plan, problems } = check(value);
+    const { value: plan, problems } = settle(value);
     return { ...(plan ? { variants: [{ id: "", title: "", values: {}, plan }] } : {}), problems: [problems], locate };
   }
   const { value: declared, problems: broken } = checkSchema(matrixPlanSchema, value);
@@ -51,7 +52,7 @@ export function checkVariants(value: unknown, check: (value: unknown) => Checked
   const combinations = combinationsOf(matrix);
   const planOf = ({ values }: Combination): Fields =>
     Object.entries(values).reduce((plan, [axis, value]) => mergeObjects(plan, matrix[axis]?.[value] ?? {}), shared);
-  const checked = combinations.map((one) => check(planOf(one)));
+  const checked = combinations.map((one) => settle(planOf(one)));
   const variants = combinations.flatMap((one, i) => {
     const plan = checked[i]?.value;
     return plan ? [{ ...one, plan }] : [];

@@ -3,18 +3,16 @@ import { dirname } from "node:path";
 import { exists, isFile } from "../../kit/files/index.js";
 import { RecipeError } from "../../kit/index.js";
 import {
+  checkedIn,
   checkSettings,
   formatProblem,
   openSettings,
   type Problem,
-  parseSettings,
   readSettingsText,
-  requireKind,
   type SettingsKind,
 } from "../../kit/settings/index.js";
-import { checkVariants, type Variant } from "./matrix.js";
+import { type SettledVariants, settleVariants, type Variant } from "./matrix.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan-schema.js";
-import { settle } from "./settle.js";
 
 /** A plan that fits its schema, with what is wrong across its fields. It must not run while there are problems. */
 export interface InspectedPlan {
@@ -35,10 +33,8 @@ export interface InspectedPlan {
  * Reads a plan from a file.
  * @throws RecipeError with every problem and its line
  */
-export async function readPlan(file: string): Promise<Omit<InspectedPlan, "problems">> {
-  const { problems, ...located } = await inspectPlan(file);
-  if (problems.flat().length === 0) return located;
-  throw new RecipeError(`${file} is not a valid plan:`, located.inLines(problems), { file });
+export async function readPlan(file: string): Promise<InspectedPlan> {
+  return valid(await inspectPlan(file));
 }
 
 /**
@@ -48,44 +44,54 @@ export async function readPlan(file: string): Promise<Omit<InspectedPlan, "probl
  */
 export async function inspectPlan(source: string | ExperimentInput): Promise<InspectedPlan> {
   if (typeof source !== "string") {
-    const variants = checkSettings(source, KIND);
-    const inLines: InspectedPlan["inLines"] = (problems) =>
-      checkVariants(source, settle).locate(problems).map(formatProblem);
-    return { ...whole(variants), problems: [], file: "the plan", folder: ".", inLines };
+    const where = { file: "the plan", folder: ".", format: (found: readonly Problem[]) => found.map(formatProblem) };
+    return valid(inspected(checkSettings(source, KIND), where), "This is not a valid plan:");
   }
   if ((await exists(source)) && !(await isFile(source))) {
     const message = `${source} is not a regular file. Save the plan as a file, because every resume reads it again.`;
     throw RecipeError.at({ file: source }, message);
   }
-  const { value, inLines } = openSettings(await readSettingsText(source, "plan"), source);
-  const { variants, problems, locate } = checkVariants(value, settle);
-  const located: InspectedPlan["inLines"] = (all) => inLines(locate(all));
-  if (!variants) {
-    requireKind(value, source, "plan");
-    throw new RecipeError(`${source} is not a valid plan:`, located(problems), { file: source });
-  }
-  return { ...whole(variants), problems, file: source, folder: dirname(source), inLines: located };
-}
-
-function whole(variants: readonly Variant[]): Pick<InspectedPlan, "plan" | "variants"> {
-  return { plan: (variants[0] as Variant).plan, variants };
+  return inspectText(await readSettingsText(source, "plan"), source);
 }
 
 /** Parses the text of a plan; `file` is for messages. @throws RecipeError with every problem and its line */
 export function parsePlan(text: string, file = "plan"): ExperimentPlan {
-  return whole(parseVariants(text, file)).plan;
+  return valid(inspectText(text, file)).plan;
 }
 
 /** Parses the text of a plan to its variants. @throws RecipeError with every problem and its line */
 export function parseVariants(text: string, file = "plan"): readonly Variant[] {
-  return parseSettings(text, file, KIND);
+  return valid(inspectText(text, file)).variants;
 }
 
-const KIND: SettingsKind<readonly Variant[]> = {
+function inspectText(text: string, file: string): InspectedPlan {
+  const document = openSettings(text, file);
+  return inspected(checkedIn(document, file, KIND), { file, folder: dirname(file), format: document.inLines });
+}
+
+type Settled = Required<SettledVariants>;
+
+/** Plans that fit their schema, whatever is wrong across their fields. */
+const KIND: SettingsKind<Settled> = {
   kind: "plan",
   check: (value) => {
-    const { variants, problems, locate } = checkVariants(value, settle);
-    const located = locate(problems);
-    return variants && located.length === 0 ? { value: variants, problems: [] } : { problems: located };
+    const { variants, problems, locate } = settleVariants(value);
+    return variants ? { value: { variants, problems, locate }, problems: [] } : { problems: locate(problems) };
   },
 };
+
+function inspected(
+  { variants, problems, locate }: Settled,
+  {
+    format,
+    ...where
+  }: Pick<InspectedPlan, "file" | "folder"> & { format: (found: readonly Problem[]) => readonly string[] },
+): InspectedPlan {
+  const { plan } = variants[0] as Variant;
+  return { plan, variants, problems, ...where, inLines: (found) => format(locate(found)) };
+}
+
+function valid(one: InspectedPlan, summary = `${one.file} is not a valid plan:`): InspectedPlan {
+  if (one.problems.flat().length === 0) return one;
+  throw new RecipeError(summary, one.inLines(one.problems), { file: one.file });
+}

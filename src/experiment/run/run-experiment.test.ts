@@ -129,10 +129,10 @@ describe("a run", () => {
     // An evaluation is of a model and a task of the plan; a training is of neither.
     const of = (start: string) => ends.find(({ label }) => label.startsWith(start));
     expect(of("evaluate base on mgsm_sw")).toMatchObject({
-      ...{ model: { name: "base", family: "base", configuration: "" }, task: "mgsm_sw" },
+      ...{ model: { name: "base", entry: "base", configuration: "" }, task: "mgsm_sw" },
     });
-    expect(of("evaluate math-2 on")?.model).toEqual({ name: "math-2", family: "math", configuration: "" });
-    const swapped = ends.flatMap(({ model }) => (model?.family === "swap" ? [model] : []));
+    expect(of("evaluate math-2 on")?.model).toEqual({ name: "math-2", entry: "math", configuration: "" });
+    const swapped = ends.flatMap(({ model }) => (model?.entry === "swap" ? [model] : []));
     expect(swapped).toHaveLength(2 * 4 + 2);
     for (const { name, configuration } of swapped) {
       expect(configuration).toMatch(/^bottom \d, top \d$/);

@@ -58,7 +58,7 @@ async function prepare(model: string, changes: Partial<EvaluateStep> = {}, setti
   const { digest } = facts.task(request);
   const step: EvaluateStep = {
     ...{ kind: "evaluate", key: KEY, label: `ask ${model}`, needs: [], locations: {}, backend: "engine" },
-    of: { name: model, family: model, configuration: "" },
+    of: { name: model, entry: model, configuration: "" },
     ...{ model: identity, request: TASK, digest, items: null, ...changes },
   };
   const order: StepOrder = {

@@ -74,8 +74,8 @@ export interface MergeStep extends StepFields {
 /** How the plan calls a model. */
 export interface ModelName {
   readonly name: string;
-  /** What the expert or the merge is called, whichever of its models this is: `math`, `layer swap`, `base`. */
-  readonly family: string;
+  /** The plan's entry that it is a model of, an expert group or a merge: `math`, `layer swap`; of the base, `base`. */
+  readonly entry: string;
   /** Of a merge: `bottom 2, top 1`; otherwise empty. */
   readonly configuration: string;
   /** Of a merge: whether a plan's search starts from this configuration. */

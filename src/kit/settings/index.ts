@@ -8,7 +8,6 @@ export {
   parseInWords,
   recordOf,
 } from "./check-schema.js";
-export { requireKind } from "./file-kinds.js";
 export {
   type AsWritten,
   type JsonSchema,
@@ -27,4 +26,4 @@ export {
   type SettingsKind,
 } from "./settings-file.js";
 export { fillTemplate, parseTemplate, scalarText, type TemplatePart, templateSchema, valueAt } from "./template.js";
-export { openSettings, parseSettings, yamlText } from "./yaml.js";
+export { checkedIn, openSettings, parseSettings, yamlText } from "./yaml.js";
