@@ -91,6 +91,6 @@ test("train and eval group their flags and show choices and defaults", async () 
     "General:",
   ]);
   expect(Object.fromEntries(entriesOf(evaluation))["--format <format>"]).toBe(
-    "output format (choices: table, markdown, csv, latex, lm-eval, hub; default: table)",
+    "output format (choices: table, markdown, csv, latex, hub; default: table)",
   );
 });

@@ -14,6 +14,10 @@ it.each([
   ["train run.yaml --sparse.keep=0.1", "--sparse.keep was removed in 2.0.0. Train some layers with train"],
   ["moe mixture.yml --out m", "moe was removed in 2.0.0. Use merge, which runs configurations of mergekit-moe."],
   ["merge recipe.yaml --out m", "pcb was removed in 2.0.0. Use consensus, sce or widen"],
+  [
+    "eval m --tasks quiz --format lm-eval",
+    "lm-eval was removed after 2.0.0. results.json and samples-*.jsonl of --out",
+  ],
   ["methods core_space", "core_space was removed in 2.0.0. Merge the full model by ties, iso or tsv_m"],
   [
     "generate m --weights int4",

@@ -54,6 +54,8 @@ class ForgivingCommand extends Command {
   /** What the arguments of an error in the command line were probably meant as. */
   #advice(message: string): string {
     const [, value = "", choices] = /argument '(.*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
+    const removed = choices === undefined ? undefined : removedAdvice("choice", value);
+    if (removed !== undefined) return ` ${value} ${removed}.`;
     if (choices !== undefined) return didYouMean(value, choices.split(", "));
     const required = this.options.filter(({ mandatory }) => mandatory).map(({ long }) => long);
     if (message.includes("required option") && this.args.length > 0) {

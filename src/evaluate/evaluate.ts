@@ -4,7 +4,6 @@ import { checkAbilities, choiceNotes } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
 import { ANSWERS_FILE, ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
-import { type AnsweredTask, writeLmEval } from "./results/write-lm-eval.js";
 import { type EvaluationProgress, type LoadedTask, type SandboxedExecutor, TaskRun } from "./task-run.js";
 import { type DataAccess, type Item, MISSING_DATA, type Task } from "./tasks/open-tasks.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
@@ -20,8 +19,6 @@ export interface EvaluateOptions {
   readonly out?: string | undefined;
   /** Resume an interrupted evaluation in `out`. Default: false. */
   readonly resume?: boolean | undefined;
-  /** Also write the files of lm-evaluation-harness in `out`, in a folder named after the source. Default: false. */
-  readonly lmEval?: boolean | undefined;
   /** Most items of each task. Default: all. */
   readonly limit?: number | undefined;
   /** Random seed of the bootstrap. Default: 0. */
@@ -107,7 +104,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   }
   try {
     const tasks: TaskResult[] = [];
-    const answered: AnsweredTask[] = [];
+    const samples = new Map<string, readonly Sample[]>();
     const shared: Record<string, unknown> = {};
     const times: Record<string, { seconds: number; itemsPerSecond: number | null }> = {};
     for (const [index, one] of loaded.entries()) {
@@ -121,7 +118,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
         continue;
       }
       tasks.push(run.result(settings));
-      answered.push({ task: one.task.name, items: one.items, samples: run.samples() });
+      samples.set(one.task.name, run.samples());
       times[one.task.name] = run.times();
       await folder?.writeSamples(one.task.name, run.samples());
     }
@@ -135,8 +132,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
       kept,
       tasks: times,
     });
-    if (folder && options.lmEval) await writeLmEval(folder.path, results, answered, started);
-    return { results, samples: new Map(answered.map(({ task, samples }) => [task, samples])) };
+    return { results, samples };
   } finally {
     await folder?.close();
   }

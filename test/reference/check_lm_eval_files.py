@@ -1,4 +1,4 @@
-"""Checks `layergraft compare` on files that lm-evaluation-harness wrote, and lm-eval's own code on files of `eval --format lm-eval`.
+"""Checks `layergraft compare` on files that lm-evaluation-harness wrote.
 
 Not part of `npm test`. Needs torch, datasets, numpy, scipy and lm-eval 0.4.13 (without its optional dependencies), no network.
 Run from the project's folder, after a build:
@@ -18,31 +18,16 @@ options = parser.parse_args()
 cache = tempfile.TemporaryDirectory()
 os.environ["HF_HOME"] = cache.name
 
-# lm-eval imports these for other tasks and for its tables.
+# lm-eval imports these for other tasks.
 for name in ("evaluate", "jsonlines", "pytablewriter", "rouge_score", "sqlitedict", "tqdm_multiprocess", "word2number"):
     if importlib.util.find_spec(name) is None:
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__spec__ = importlib.machinery.ModuleSpec(name, None)
 
-
-class Writer:
-    """In place of pytablewriter's: the rows as lm-eval hands them over."""
-
-    def dumps(self):
-        return "\n".join(" | ".join(map(str, row)) for row in [self.headers, *self.value_matrix])
-
-
-for name in ("MarkdownTableWriter", "LatexTableWriter"):
-    if not hasattr(sys.modules.get("pytablewriter") or __import__("pytablewriter"), name):
-        setattr(sys.modules["pytablewriter"], name, Writer)
-
-import lm_eval, numpy as np
-from datasets import load_dataset
+import lm_eval
 from lm_eval.api.model import LM
 from lm_eval.loggers import EvaluationTracker
-from lm_eval.loggers import evaluation_tracker
 from lm_eval.tasks import TaskManager
-from lm_eval.utils import get_file_datetime, get_file_task_name, get_latest_filename, get_results_filenames, get_sample_results_filenames, make_table
 from scipy.stats import binomtest
 
 CLI = Path(__file__).parents[2] / "dist" / "cli" / "main.js"
@@ -202,48 +187,4 @@ with tempfile.TemporaryDirectory() as scratch:
             shutil.copytree(root / name / name, options.fixtures / name)
             without_machine(options.fixtures / name, root)
         print(f"Wrote {options.fixtures}")
-
-    # Files of layergraft, read by lm-eval's code.
-    world = root / "world"
-    subprocess.run(["node", "examples/example.js", world], check=True, capture_output=True)
-    for model in ("math-expert", "swahili-expert"):
-        layergraft("eval", world / model, "--tasks", f"{world}/quiz.yaml,{world}/words.yaml", "--out", root / f"ours-{model}", "--format", "lm-eval", "--quiet")
-    ours = root / "ours-math-expert"
-    files = [str(file) for file in ours.rglob("*") if file.is_file()]
-    results_files, sample_files = get_results_filenames(files), get_sample_results_filenames(files)
-    check(f"lm-eval finds {len(results_files)} results and {len(sample_files)} files of samples", (len(results_files), len(sample_files)) == (1, 2))
-    results = json.loads(Path(get_latest_filename(results_files)).read_text("utf-8"))
-    table = make_table(results)
-    print(table)
-    own = json.loads((ours / "results.json").read_text("utf-8"))
-    for task in own["tasks"]:
-        for score in task["scores"]:
-            # lm-eval rounds fractions, and JSON from JavaScript has none in 1.
-            shown = [line.split(" | ")[6] for line in table.splitlines() if f"| {score['metric']} |" in line]
-            check(f"{task['task']} {score['metric']} in lm-eval's table", any(close(float(value), round(score["value"], 4)) for value in shown))
-    dates = {get_file_datetime(Path(file).name.replace(".json", "").replace("l", "")) for file in files if "/results_" in file or "/samples_" in file}
-    check(f"one date: {dates}", len(dates) == 1)
-    for file in sample_files:
-        task = get_file_task_name(Path(file).name)
-        rows_ = load_dataset("json", data_files=file, split="train")
-        entry = results["results"][task]
-        for key in (key for key in entry if "," in key and "_stderr" not in key):
-            metric, kind = key.split(",")
-            values = [row[metric] for row in rows_ if row["filter"] == kind and row[metric] is not None]
-            ok = isinstance(values[0], list) or close(np.mean(values), entry[key])
-            check(f"{task} {key}: load_dataset reads {len(values)} samples, of which the score is the mean", ok)
-    # The card of a data set of results is made of the files alone; only the hub is replaced.
-    tracker = EvaluationTracker(output_path=str(ours))
-    tracker.details_repo_private = "org/results"
-    tracker.api = types.SimpleNamespace(list_repo_files=lambda **_: [str(Path(file).relative_to(ours)) for file in files])
-    cards = []
-    import huggingface_hub
-    huggingface_hub.DatasetCard.push_to_hub = lambda self, *args, **kwargs: cards.append(self)
-    evaluation_tracker.load_dataset = lambda *args, **kwargs: load_dataset("json", data_files=results_files[0], split="train")
-    tracker.recreate_metadata_card()
-    check("lm-eval makes its data set card of them", len(cards) == 1 and "quiz" in str(cards[0]))
-    folders = [next((root / f"ours-{model}").glob("*/results_*.json")).parent for model in ("math-expert", "swahili-expert")]
-    again = json.loads(layergraft("compare", *folders, "--json"))
-    names = {task["task"] for task in again["tasks"]}
-    check(f"compare reads them as {again['methods'][0]['program']}: {sorted(names)}", again["methods"][0]["program"] == "lm-eval" and names == {"quiz", "quiz-in-words"})
 sys.exit(failures > 0)

@@ -64,8 +64,8 @@ import {
   warn,
 } from "../shared/output.js";
 
-/** The last two print the table, and write files of others. */
-const FORMATS = [...SCORE_FORMATS, "lm-eval", "hub"] as const;
+/** The last prints the table, and writes files of the hub. */
+const FORMATS = [...SCORE_FORMATS, "hub"] as const;
 
 const BACKEND_HELP =
   "engine, llama (llama.cpp), openai:URL (vLLM, SGLang and others), or serve:'COMMAND {model} {port}', which starts and stops your " +
@@ -166,8 +166,6 @@ export function add(program: Command): void {
     if (source === undefined)
       throw usageError("Missing the model to evaluate. Pass a folder, a recipe, or a server's name for a model.");
     if (!flags.tasks) throw usageError("Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.");
-    if (flags.format === "lm-eval" && flags.out === undefined)
-      throw usageError("--format lm-eval needs --out, the folder for its files.");
     if (flags.format === "hub" && flags.limit !== undefined)
       throw usageError("--format hub is for scores of all items; leave out --limit.");
     if (flags.format === "hub" && flags.out === undefined && !(await isCheckpoint(source)))
@@ -213,7 +211,6 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
   const settings: Parameters<typeof evaluateTasks>[1] = {
     ...{ data, source, out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python, signal },
     seconds: flags.codeTimeout,
-    lmEval: flags.format === "lm-eval",
     onProgress: (progress) => {
       const { number, title, done, total } = progress;
       const phase = tasks.length > 1 ? `${number}/${tasks.length} ${title}` : title;
@@ -276,7 +273,7 @@ function printTasks(loaded: readonly LoadedTask[], { json }: EvalFlags) {
 
 function report(results: Results, flags: EvalFlags) {
   if (flags.json) return printJson(results);
-  const format: ScoreFormat = flags.format === "lm-eval" || flags.format === "hub" ? "table" : flags.format;
+  const format: ScoreFormat = flags.format === "hub" ? "table" : flags.format;
   const lines = scoreLines(results, format);
   if (format !== "table") {
     print(lines);

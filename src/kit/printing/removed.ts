@@ -18,6 +18,10 @@ const REMOVED = {
     "evaluate.weights": WEIGHTS,
     sparse: SPARSE,
   },
+  /** By the value of a flag that has choices. Removed after 2.0.0. */
+  choice: {
+    "lm-eval": "results.json and samples-*.jsonl of --out have the same scores, prompts and answers",
+  },
   /** By the name of the flag, without its dashes. */
   option: {
     "log-to": "Send log.jsonl of the run to a tracker, as docs/train-experts.md shows",
@@ -29,5 +33,6 @@ const REMOVED = {
 /** `was removed in 2.0.0. Use ...`, for a name that 1 had. */
 export function removedAdvice(kind: keyof typeof REMOVED, name: string): string | undefined {
   const table: Readonly<Record<string, string>> = REMOVED[kind];
-  return Object.hasOwn(table, name) ? `was removed in 2.0.0. ${table[name]}` : undefined;
+  const since = kind === "choice" ? "after" : "in";
+  return Object.hasOwn(table, name) ? `was removed ${since} 2.0.0. ${table[name]}` : undefined;
 }
