@@ -49,11 +49,9 @@ async function readPacked(path: string): Promise<Packed[]> {
 function unpack(whole: Packed, change: Packed | undefined): TensorData {
   const { name, shape, data, exponent } = whole;
   if (exponent === undefined) return change ?? whole;
-  const integers = Array.from(data, (byte, i) => signed(byte) + signed(change?.data[i]));
-  const values = Float32Array.from(integers, (integer) => integer * 2 ** exponent);
+  const [own, changed] = [new Int8Array(data), change && new Int8Array(change.data)];
+  const values = new Float32Array(own.length);
+  for (let i = 0; i < own.length; i++) values[i] = ((own[i] ?? 0) + (changed?.[i] ?? 0)) * 2 ** exponent;
   const bits = new Uint16Array(new Uint32Array(values.buffer).map((word) => word >>> 16));
   return { name, shape, dtype: "BF16", data: new Uint8Array(bits.buffer) };
 }
-
-/** A byte as an integer in two's complement. */
-const signed = (byte = 0) => (byte << 24) >> 24;
