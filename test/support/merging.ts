@@ -14,6 +14,8 @@ export type Formula = (...values: number[]) => number;
 export class Bench {
   readonly folder = temporaryFolder();
   #count = 0;
+  /** Forms of the recipes whose outputs were verified. */
+  readonly #verified = new Set<string>();
 
   next(name: string): string {
     return join(this.folder, `${name}${this.#count++}`);
@@ -30,15 +32,21 @@ export class Bench {
     return folders;
   }
 
+  /** Executes a recipe. */
+  async write(recipe: RecipeInput): Promise<ExecuteResult> {
+    return executePlan(await planRecipe(recipe), { force: true, allowUnrelated: true, out: this.next("out") });
+  }
+
   /** Executes a recipe, checks that the output verifies, and reads it. */
   async merge(recipe: RecipeInput): Promise<ExecuteResult & { tensors: Tensors }> {
-    const result = await executePlan(await planRecipe(recipe), {
-      force: true,
-      allowUnrelated: true,
-      out: this.next("out"),
-    });
-    expect((await verifyOutput(result.out)).deviations).toEqual([]);
-    return { ...result, tensors: await readFolder(result.out) };
+    const result = await this.write(recipe);
+    const tensors = await readFolder(result.out);
+    // Verifying costs half of a merge, and does the same for recipes that differ in numbers, such as those of folders.
+    const dtypes = [...tensors.values()].map(({ dtype }) => dtype);
+    const form = `${JSON.stringify(recipe).replace(/[-.\d]+/g, "")} ${dtypes}`;
+    if (!this.#verified.has(form)) expect((await verifyOutput(result.out)).deviations).toEqual([]);
+    this.#verified.add(form);
+    return { ...result, tensors };
   }
 }
 

@@ -23,7 +23,7 @@ async function explain(merged: string, from: readonly string[], base?: string): 
   return explainMerge(await openCheckpoint(merged), models, { hasBase: base !== undefined });
 }
 
-const merge = async (recipe: RecipeInput) => (await bench.merge(recipe)).out;
+const merge = async (recipe: RecipeInput) => (await bench.write(recipe)).out;
 const verdicts = ({ tensors }: Explanation) => new Set(tensors.map(({ verdict }) => verdict));
 
 const swapped = (kin: Family, more: object) => ({
