@@ -125,23 +125,23 @@ describe("recipes", () => {
 
   it("that are too large: before anything looks at their entries", async () => {
     const tooLong = /recipe\.yaml lists more than 10,000 entries at line \d+; shorten it/;
-    const keys = Array.from({ length: 100_000 }, (_, i) => `k${i}: 1`).join("\n");
+    const keys = Array.from({ length: 11_000 }, (_, i) => `k${i}: 1`).join("\n");
     await merge(`method: soup\nmodels: [task]\n${keys}\n`, tooLong);
-    await merge(`merge_method: slerp\nparameters: { t: [${"1, ".repeat(100_000)}1] }\n`, tooLong);
+    await merge(`merge_method: slerp\nparameters: { t: [${"1, ".repeat(11_000)}1] }\n`, tooLong);
     const lists = `  - [${"a, ".repeat(9_000)}a]\n`.repeat(12);
     await merge(`method: soup\nmodels:\n${lists}`, /is too long for a settings file/);
   });
 
   it("of more models or slices than anybody merges", async () => {
-    await merge(`method: soup\nmodels:\n${"  - task\n".repeat(5_000)}`, /line 2: models: must name at most 500 models/);
+    await merge(`method: soup\nmodels:\n${"  - task\n".repeat(501)}`, /line 2: models: must name at most 500 models/);
     const slice = "  - sources: [{ model: task, layer_range: [0, 1] }]\n";
-    await merge(`merge_method: passthrough\nslices:\n${slice.repeat(3_000)}`, /slices: must name at most 500 slices/);
+    await merge(`merge_method: passthrough\nslices:\n${slice.repeat(501)}`, /slices: must name at most 500 slices/);
   });
 
   it("with more problems than a person reads: twenty, and how many more there are", async () => {
-    const keys = Array.from({ length: 5_000 }, (_, i) => `k${i}: 1`).join("\n");
+    const keys = Array.from({ length: 500 }, (_, i) => `k${i}: 1`).join("\n");
     const soup = "method: soup\nmodels: [task]\n";
-    const message = await merge(`${soup}${keys}\n`, /line 3: unknown field "k0"\n/, /\n {2}and 4,980 more\n/);
+    const message = await merge(`${soup}${keys}\n`, /line 3: unknown field "k0"\n/, /\n {2}and 480 more\n/);
     expect(message.match(/^ {2}- /gm)).toHaveLength(20);
     const long = await merge(`${soup}${"x".repeat(900)}: 1\n`, /unknown field "x{77}\.\.\."/);
     expect(long.length).toBeLessThan(300);

@@ -7,7 +7,7 @@ import { Random } from "../kit/index.js";
 import { Kernels } from "./kernels.js";
 
 const f = Math.fround;
-const RUNS = { numRuns: 300 };
+const RUNS = { numRuns: 150 };
 
 function ofBits(pattern: number): number {
   return new Float32Array(Uint32Array.of(pattern).buffer)[0] as number;

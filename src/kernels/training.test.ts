@@ -30,7 +30,7 @@ const fixture = JSON.parse(
   readFileSync(join(import.meta.dirname, "../../test/fixtures/train/adamw.json"), "utf8"),
 ) as FixtureCase[];
 
-const RUNS = { numRuns: 200 };
+const RUNS = { numRuns: 100 };
 const anything = fc.oneof(
   fc.float({ noNaN: true }),
   fc.constantFrom(0, -0, Infinity, -Infinity, 2 ** -149, -(2 ** -140), 1e-8, 1).map(Math.fround),

@@ -391,7 +391,7 @@ describe("mutations", () => {
           expect(error.where.file).toBe("x.safetensors");
         }
       }),
-      { numRuns: 3000 },
+      { numRuns: 1000 },
     );
   });
 });

@@ -445,12 +445,12 @@ const inDType = (dtype: "BF16" | "F16" | "F32") => () => {
         return owners.indexOf(true);
       });
     };
-    const seeds = Array.from({ length: 12 }, (_, seed) => seed);
+    const seeds = Array.from({ length: 8 }, (_, seed) => seed);
     const drawn: number[][] = [];
     for (const seed of seeds) drawn.push(await ownersOf({ seed }));
     expect(new Set(drawn.flat())).toEqual(new Set([0, 1, 2]));
     expect(await ownersOf({ seed: 3 })).toEqual(drawn[3]);
-    for (const seed of seeds.slice(0, 4)) {
+    for (const seed of seeds.slice(0, 2)) {
       expect((await ownersOf({ seed, layers: 1 })).filter((owner) => owner !== 0)).toHaveLength(1);
       expect(await ownersOf({ seed, layers: 0 })).toEqual([0, 0]);
       const shares = experts.map((model, i) => ({ model, share: i === 2 ? 1 : 0 }));

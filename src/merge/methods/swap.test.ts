@@ -204,7 +204,7 @@ describe("layer swapping", () => {
         expect(readJson(out, "tokenizer.json")).toEqual({ made_for: s.seed });
         expect(found.has("lm_head.weight")).toBe(!s.tied);
       }),
-      { numRuns: 20 },
+      { numRuns: 8 },
     );
   });
 

@@ -61,7 +61,7 @@ describe("learningRateFactor", () => {
           expect(factor).toBeGreaterThanOrEqual(schedule.floor - 1e-12);
         });
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 });
