@@ -121,7 +121,7 @@ beforeAll(async () => {
   write(join(root, "train"), alone.files);
 });
 
-describe("a published model of the fake hub", () => {
+describe("a published model of the fake hub", { tags: ["slow"] }, () => {
   const names = [
     "meta-llama/Llama-3.1-8B",
     "meta-llama/Llama-3.2-1B",
@@ -192,7 +192,7 @@ describe.each(PLANS)("examples/experiments/%s", { tags: ["slow"] }, (name) => {
   });
 });
 
-describe("a dry run", () => {
+describe("a dry run", { tags: ["slow"] }, () => {
   it("names models, data sets and files that are missing", async () => {
     const [model, set] = ["meta-llama/Llama-3.1-8B", "datasets/lelapa/Inkuba-instruct"].map((one) => [
       one,

@@ -91,7 +91,7 @@ it("do not count a layer of which a part is missing, or with other tensors than 
   await expect(mergedConfig(more)).rejects.toThrow(/says 4 layers/);
 });
 
-it("count as many layers as names can have", async () => {
+it("count as many layers as names can have", { tags: ["slow"] }, async () => {
   const names = Array.from({ length: 200_000 }, (_, i) => `model.layers.${i}.mlp.up_proj.weight`);
   names.push("model.norm.weight");
   const config = (json: object) => parseConfig({ num_hidden_layers: 8, ...json }, "config.json");

@@ -123,7 +123,7 @@ describe("figures match plain float64 arithmetic", () => {
           expectAnalysis(result, reference, at);
         }
       }),
-      { numRuns: 8 },
+      { numRuns: 4 },
     );
   });
 });
@@ -266,7 +266,7 @@ describe("values that are not finite", () => {
     return values;
   };
 
-  it("are counted, located, reported, and left out of other figures", async () => {
+  it("are counted, located, reported, and left out of other figures", { tags: ["slow"] }, async () => {
     const dtype = "BF16";
     const base = await write(shapes, dtype, baseValues(11));
     const folders = [base, await write(shapes, dtype, broken), await write(shapes, dtype, moved(13, 11))];
