@@ -6,7 +6,8 @@ import { KeyValueCache } from "./key-value-cache.js";
 import { FEEDS, pastKey, pastValue } from "./model/decoder-graph.js";
 
 const [LAYERS, HEADS, WIDTH] = [2, 2, 3];
-const spec = { ...specOf("llama"), kvHeads: HEADS, headDim: WIDTH };
+const llama = specOf("llama");
+const spec = { ...llama, layers: llama.layers.map((layer) => ({ ...layer, kvHeads: HEADS, headDim: WIDTH })) };
 
 /** What is fed must be the rows as they should be: absent positions marked, and zeros in them. */
 function expectRows(cache: KeyValueCache, rows: readonly (readonly number[])[]): void {

@@ -71,12 +71,12 @@ function batchOf({ rows, padding, width, labels }: Golden): Record<string, Tenso
 async function weightsOf(folder: string, spec: DecoderSpec, inputs: ReturnType<typeof buildDecoder>["weights"]) {
   const tensors = readTensors(join(folder, "model.safetensors"));
   const { stored } = locateWeights(spec, tensors.keys(), folder);
-  return [...inputs].map(([input, { name, shape, rows }]) => {
+  return [...inputs].map(([input, { name, shape, rows, isConstant = false }]) => {
     const tensor = stored.get(name) ?? "";
     const { values } = tensors.get(tensor) as Values;
     const from = rows ? (values.length / rows.of) * rows.from : 0;
     const count = shape.reduce((a, b) => a * b, 1);
-    return { input, tensor, from, value: floats(shape, values.slice(from, from + count)) };
+    return { input, tensor, from, isConstant, value: floats(shape, values.slice(from, from + count)) };
   });
 }
 
@@ -88,7 +88,7 @@ async function learn(expected: Golden, isWanted: (tensor: string) => boolean) {
   const shares = graph.input("shares", "f32", ["rows"]);
   const loss = graph.sum(graph.mul(graph.crossEntropy(logits, labels), shares), [0]);
   const bound = await weightsOf(expected.folder, spec, weights);
-  const wanted = bound.filter(({ tensor }) => isWanted(tensor));
+  const wanted = bound.filter(({ tensor, isConstant }) => !isConstant && isWanted(tensor));
   const nodes = gradients(
     graph,
     loss,

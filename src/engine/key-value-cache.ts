@@ -1,7 +1,7 @@
 // Cached keys and values for the rows of a batch. Used rows are always the first ones and are fed in place.
 // Shapes: B rows, K key and value heads, T positions, E width of a head.
 
-import type { DecoderSpec } from "../families/index.js";
+import type { DecoderSpec, LayerSpec } from "../families/index.js";
 import { FEEDS, pastKey, pastValue } from "./model/decoder-graph.js";
 import type { TensorValue } from "./runtime/session.js";
 
@@ -15,16 +15,23 @@ const PRESENT = 1n;
 // A segment that neither tokens nor padding have.
 const ABSENT = -1n;
 
+const PARTS = ["key", "value"] as const;
+
 /** Results of a run for one layer: [B, K, T, E]. */
-export interface NewPositions {
-  readonly key: Float32Array;
-  readonly value: Float32Array;
+export type NewPositions = Readonly<Record<(typeof PARTS)[number], Float32Array>>;
+
+interface CachedLayer extends Record<(typeof PARTS)[number], Float32Array>, Pick<LayerSpec, "kvHeads" | "headDim"> {
+  readonly index: number;
+}
+
+/** The layers that have keys of their own. */
+export function cachedLayers({ layers }: DecoderSpec): number[] {
+  return [...layers.keys()].filter((index) => layers[index]?.keysOf === undefined);
 }
 
 export class KeyValueCache {
-  readonly #spec: DecoderSpec;
-  readonly #keys: Float32Array[];
-  readonly #values: Float32Array[];
+  /** Layers that have keys of their own. */
+  readonly #layers: readonly CachedLayer[];
   /** Filled positions of each row. */
   readonly #lengths: number[] = [];
   readonly #capacity: number;
@@ -35,10 +42,11 @@ export class KeyValueCache {
    * @param width positions to reserve
    */
   constructor(spec: DecoderSpec, rows: number, width = 0) {
-    this.#spec = spec;
     this.#capacity = rows;
-    this.#keys = spec.layers.map(() => new Float32Array());
-    this.#values = spec.layers.map(() => new Float32Array());
+    this.#layers = cachedLayers(spec).map((index) => {
+      const { kvHeads, headDim } = spec.layers[index] as LayerSpec;
+      return { index, kvHeads, headDim, key: new Float32Array(), value: new Float32Array() };
+    });
     this.#widen(Math.ceil(Math.max(1, width) / GROWTH) * GROWTH);
   }
 
@@ -61,9 +69,8 @@ export class KeyValueCache {
     const length = from.length(row);
     this.reserve(length);
     const to = this.add();
-    for (const layer of this.#keys.keys()) {
-      this.#copyRow(from.#keys[layer], from, row, this.#keys[layer], to, length);
-      this.#copyRow(from.#values[layer], from, row, this.#values[layer], to, length);
+    for (const [i, layer] of this.#layers.entries()) {
+      this.#copyRow(from.#layers[i] as CachedLayer, from, row, layer, to, length);
     }
     this.#lengths[to] = length;
     return to;
@@ -73,13 +80,11 @@ export class KeyValueCache {
   remove(row: number): void {
     const last = this.rows - 1;
     const length = this.length(last);
-    for (const layer of this.#keys.keys()) {
-      for (const data of [this.#keys[layer], this.#values[layer]]) {
-        if (row !== last) this.#copyRow(data, this, last, data, row, this.#width);
-        // Zeros, as a leftover NaN would spoil even products with a weight of zero.
-        const size = this.#rowSize();
-        data?.fill(0, last * size, last * size + size);
-      }
+    for (const layer of this.#layers) {
+      if (row !== last) this.#copyRow(layer, this, last, layer, row, this.#width);
+      // Zeros, as a leftover NaN would spoil even products with a weight of zero.
+      const size = this.#rowSize(layer);
+      for (const part of PARTS) layer[part].fill(0, last * size, last * size + size);
     }
     this.#lengths[row] = length;
     this.#lengths.pop();
@@ -92,18 +97,16 @@ export class KeyValueCache {
     this.#widen(Math.ceil(wanted / GROWTH) * GROWTH);
   }
 
-  /** Appends the first `counts[row]` of T new positions to each row. */
+  /** Appends the first `counts[row]` of T new positions to each row. @param layers of `cachedLayers` */
   append(layers: readonly NewPositions[], time: number, counts: readonly number[]): void {
     this.reserve(Math.max(...counts.map((count, row) => this.length(row) + count)));
-    const { kvHeads, headDim } = this.#spec;
-    for (const [layer, { key, value }] of layers.entries()) {
-      const [keys, values] = [this.#keys[layer] as Float32Array, this.#values[layer] as Float32Array];
+    for (const [i, layer] of this.#layers.entries()) {
+      const { kvHeads, headDim } = layer;
       for (const [row, count] of counts.entries()) {
         for (let head = 0; head < kvHeads; head++) {
           const from = (row * kvHeads + head) * time * headDim;
           const to = ((row * kvHeads + head) * this.#width + this.length(row)) * headDim;
-          keys.set(key.subarray(from, from + count * headDim), to);
-          values.set(value.subarray(from, from + count * headDim), to);
+          for (const part of PARTS) layer[part].set(layers[i]?.[part].subarray(from, from + count * headDim) ?? [], to);
         }
       }
     }
@@ -112,13 +115,7 @@ export class KeyValueCache {
 
   /** Feeds of a cached decoder. @param rows default those that are used; further ones are empty */
   feeds(rows = this.rows): Record<string, TensorValue> {
-    const { kvHeads, headDim } = this.#spec;
     const width = this.#width;
-    const tensor = (data: Float32Array): TensorValue => ({
-      dtype: "f32",
-      shape: [rows, kvHeads, width, headDim],
-      data: data.subarray(0, rows * this.#rowSize()),
-    });
     const segments = new BigInt64Array(rows * width).fill(ABSENT);
     for (const [row, length] of this.#lengths.entries()) segments.fill(PRESENT, row * width, row * width + length);
     const positions = BigInt64Array.from({ length: rows * width }, (_, i) => BigInt(i % width));
@@ -126,49 +123,52 @@ export class KeyValueCache {
       [FEEDS.pastSegments]: { dtype: "i64", shape: [rows, width], data: segments },
       [FEEDS.pastPositions]: { dtype: "i64", shape: [rows, width], data: positions },
     };
-    for (const layer of this.#keys.keys()) {
-      feeds[pastKey(layer)] = tensor(this.#keys[layer] as Float32Array);
-      feeds[pastValue(layer)] = tensor(this.#values[layer] as Float32Array);
+    for (const layer of this.#layers) {
+      const shape = [rows, layer.kvHeads, width, layer.headDim];
+      const tensor = (data: Float32Array): TensorValue => {
+        return { dtype: "f32", shape, data: data.subarray(0, rows * this.#rowSize(layer)) };
+      };
+      feeds[pastKey(layer.index)] = tensor(layer.key);
+      feeds[pastValue(layer.index)] = tensor(layer.value);
     }
     return feeds;
   }
 
   /** Elements of a row of one layer. */
-  #rowSize(): number {
-    return this.#spec.kvHeads * this.#width * this.#spec.headDim;
+  #rowSize({ kvHeads, headDim }: CachedLayer): number {
+    return kvHeads * this.#width * headDim;
   }
 
   #widen(width: number): void {
-    const { kvHeads, headDim } = this.#spec;
     const old = this.#width;
     this.#width = width;
-    const wider = (data: Float32Array): Float32Array => {
-      const grown = new Float32Array(this.#capacity * this.#rowSize());
-      for (let strip = 0; strip < this.rows * kvHeads; strip++) {
-        grown.set(data.subarray(strip * old * headDim, (strip + 1) * old * headDim), strip * width * headDim);
+    for (const layer of this.#layers) {
+      const { kvHeads, headDim } = layer;
+      for (const part of PARTS) {
+        const grown = new Float32Array(this.#capacity * this.#rowSize(layer));
+        for (let strip = 0; strip < this.rows * kvHeads; strip++) {
+          const [from, to] = [strip * old * headDim, (strip + 1) * old * headDim];
+          grown.set(layer[part].subarray(from, to), strip * width * headDim);
+        }
+        layer[part] = grown;
       }
-      return grown;
-    };
-    for (const layer of this.#keys.keys()) {
-      this.#keys[layer] = wider(this.#keys[layer] as Float32Array);
-      this.#values[layer] = wider(this.#values[layer] as Float32Array);
     }
   }
 
   /** Copies the first positions of a row, head by head. */
   #copyRow(
-    from: Float32Array | undefined,
+    from: CachedLayer,
     owner: KeyValueCache,
     fromRow: number,
-    to: Float32Array | undefined,
+    to: CachedLayer,
     toRow: number,
     length: number,
   ): void {
-    const { kvHeads, headDim } = this.#spec;
+    const { kvHeads, headDim } = to;
     for (let head = 0; head < kvHeads; head++) {
       const start = (fromRow * kvHeads + head) * owner.#width * headDim;
       const end = (toRow * kvHeads + head) * this.#width * headDim;
-      to?.set(from?.subarray(start, start + length * headDim) ?? [], end);
+      for (const part of PARTS) to[part].set(from[part].subarray(start, start + length * headDim), end);
     }
   }
 }

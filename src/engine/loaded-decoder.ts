@@ -3,7 +3,7 @@
 import type { DecoderSpec, StoredWeight } from "../families/index.js";
 import type { BlendOptions } from "./blends.js";
 import type { Node } from "./graph/node.js";
-import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
+import { cachedLayers, KeyValueCache, type NewPositions } from "./key-value-cache.js";
 import { buildDecoder, FEEDS } from "./model/decoder-graph.js";
 import { readSpec } from "./model/read-spec.js";
 import type { ModelSource } from "./model-source.js";
@@ -84,7 +84,10 @@ export class LoadedDecoder {
       best: graph.argMax(logits),
       [TOTAL]: graph.sum(logits, [1]),
     };
-    const layers = keys.map((key, layer) => ({ [newKey(layer)]: key, [newValue(layer)]: values[layer] as Node }));
+    const layers = [...keys].map(([layer, key]) => ({
+      [newKey(layer)]: key,
+      [newValue(layer)]: values.get(layer) as Node,
+    }));
     const { threads, providers } = options;
     const bound = await bindWeights(decoder, source, options);
     const fed = options.asFloats ? feedsOf(bound.weights, decoder.weights) : {};
@@ -152,7 +155,7 @@ export class LoadedDecoder {
       ...cache.feeds(batch),
       ...this.#fed,
     };
-    const layers = this.spec.layers.map((_, layer) => layer);
+    const layers = cachedLayers(this.spec);
     const grown = layers.flatMap((layer) => [newKey(layer), newValue(layer)]);
     const named = outputs.flatMap((output) => (output === "best" ? [output, TOTAL] : [output]));
     const results = await this.#session.run(feeds, [...named, ...grown]);

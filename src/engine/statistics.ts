@@ -266,7 +266,8 @@ async function tokenParts(
     }
   };
   return spec.layers.map(({ weights: { q, k, v, o, gate, up, down } }, index): StatisticsPart => {
-    const measured = options.kind === "activations" ? [gate ?? up] : [q, k, v, o, ...(gate ? [gate] : []), up, down];
+    const all = [q, k, v, o, gate, up, down].filter((linear) => linear !== undefined);
+    const measured = options.kind === "activations" ? [gate ?? up] : all;
     // Matrices that are rows of one stored matrix have the same inputs.
     const statistics = new Map(
       measured.map((linear) => [names.get(linear.weight.name) as string, statisticOf(linear)]),

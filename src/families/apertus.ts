@@ -43,7 +43,10 @@ export const apertus: readonly Family[] = [
         attention: { qkNorm: { ...rmsNorm(fields), over: "head" } },
         feedForward: { gate: null, up: "mlp.up_proj", down: "mlp.down_proj" },
         activation: isCurved ? "xielu" : readActivation(fields),
-        ...(isCurved ? { curves: { above: "mlp.act_fn.alpha_p", below: "mlp.act_fn.alpha_n" } } : {}),
+        layerWeights: (prefix) => {
+          const curve = (name: string) => ({ weight: { name: `${prefix}mlp.act_fn.${name}`, shape: [1] } });
+          return isCurved ? { curveAbove: curve("alpha_p"), curveBelow: curve("alpha_n") } : {};
+        },
         ropes: [readRope({ fields, ...sizes, theta: 12_000_000 })],
       };
     },

@@ -1,8 +1,9 @@
 // Gemma: scaled embeddings and norms centred at 1. Gemma 2 adds norms after both halves, softcaps and windows in every
 // other layer; Gemma 3 norms of queries and keys instead of softcaps, and a rotation of its own for local layers.
+import { gemma4 } from "./gemma-4.js";
 import type { ConfigFields } from "./page/config-fields.js";
 import type { Family, Sizes, Traits } from "./page/family.js";
-import { everyNth, FULL, SLIDING } from "./page/layer-kinds.js";
+import { everyNth, SLIDING } from "./page/layer-kinds.js";
 import { type GgufMetadata, type LlamaCpp, readWindows } from "./page/llama-cpp.js";
 import { readRopesByLayerType } from "./page/rope.js";
 import type { DecoderSpec } from "./page/spec.js";
@@ -14,6 +15,7 @@ import {
   layerKinds,
   readActivation,
   requireCausal,
+  SANDWICHED,
 } from "./page/traits.js";
 
 const DEFAULTS = {
@@ -32,14 +34,6 @@ const LOCAL_DEFAULTS = {
   hidden_activation: "gelu_pytorch_tanh",
   query_pre_attn_scalar: 256,
   sliding_window: 4096,
-};
-
-/** Norms before and after both halves. */
-const NORMS = {
-  beforeAttention: "input_layernorm",
-  afterAttention: "post_attention_layernorm",
-  beforeFeedForward: "pre_feedforward_layernorm",
-  afterFeedForward: "post_feedforward_layernorm",
 };
 
 const TENSORS: Family["tensors"] = { parts: { ...ATTENTION, ...GATED_MLP, ...SANDWICH_NORMS } };
@@ -88,7 +82,7 @@ export const gemma: readonly Family[] = [
       const kinds = layerKinds(fields, sizes.layers, KINDS_2);
       return {
         ...common(fields, sizes),
-        norms: NORMS,
+        norms: SANDWICHED,
         activation: readActivation(fields, "hidden_activation"),
         attention: { scale: scale(fields), softcap: fields.positiveOrNull("attn_logit_softcapping") },
         logitSoftcap: fields.positiveOrNull("final_logit_softcapping"),
@@ -131,7 +125,7 @@ export const gemma: readonly Family[] = [
       const ropes = readRopesByLayerType({ fields, ...sizes, thetas });
       return {
         ...common(fields, sizes),
-        norms: NORMS,
+        norms: SANDWICHED,
         activation: readActivation(fields, "hidden_activation"),
         // transformers keeps attn_logit_softcapping in the configuration but does not apply it in this family.
         attention: { scale: scale(fields), qkNorm: { ...centredRmsNorm(fields), over: "head" } },
@@ -159,12 +153,7 @@ export const gemma: readonly Family[] = [
     },
   },
   { name: "Gemma 3n", modelTypes: ["gemma3n", "gemma3n_text"], kinds: [everyNth(5)] },
-  {
-    name: "Gemma 4",
-    modelTypes: ["gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"],
-    kinds: [{ ...everyNth(6), kind: (layer, _, layers) => ((layer + 1) % 6 && layer < layers - 1 ? SLIDING : FULL) }],
-    lastKind: FULL,
-  },
+  ...gemma4,
   { name: "VaultGemma", modelTypes: ["vaultgemma"], kinds: [KINDS_2] },
   {
     name: "RecurrentGemma",

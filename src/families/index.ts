@@ -59,7 +59,14 @@ export const STEMS: readonly string[] = [
 ];
 
 export { brief, ConfigFields, type Json } from "./page/config-fields.js";
-export { type Family, LLAMA_DEFAULTS, type RunnableFamily, type Sizes, type Traits } from "./page/family.js";
+export {
+  type Family,
+  type LayerTraits,
+  LLAMA_DEFAULTS,
+  type RunnableFamily,
+  type Sizes,
+  type Traits,
+} from "./page/family.js";
 export { type KindRule, SHARED_RULES } from "./page/layer-kinds.js";
 export type { GgufMetadata, GgufReading, LlamaCpp } from "./page/llama-cpp.js";
 export { blockOf, compareParts, type LayerPart, type OutsidePart, type Part } from "./page/parts.js";

@@ -227,6 +227,19 @@ describe("a partition", () => {
   });
 });
 
+it("leaves constants of a model as they are, as transformers does", async () => {
+  cpSync(join(import.meta.dirname, "../../test/fixtures/decoders/gemma4"), join(root, "gemma4"), { recursive: true });
+  for (const name of ["tokenizer.json", "tokenizer_config.json"]) {
+    cpSync(join(root, "base", name), join(root, "gemma4", name));
+  }
+  writeItems(join(root, "short.jsonl"), [{ prompt: "say that amina >", response: "yes , amina" }]);
+  const data = { source: "short.jsonl", map };
+  const { trained, notes } = await prepared({ base: "gemma4", data, train: "all" }, (run) => run);
+  expect(trained.has("model.embed_tokens_per_layer.weight")).toBe(true);
+  expect([...trained].filter((name) => name.endsWith("layer_scalar"))).toEqual([]);
+  expect(notes).toContain("4 tensors of train are constants or outside the decoder and not trained");
+});
+
 describe("data", () => {
   it("is counted: what is empty, held out, cut, twice there", async () => {
     const rows = [

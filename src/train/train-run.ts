@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModelSource } from "../engine/index.js";
-import { locateWeights, readSpec } from "../engine/model/index.js";
+import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import { digestOfFile, exists } from "../kit/files/index.js";
@@ -152,14 +152,16 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const checkpoint = [...source.sources.values()][0];
   const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };
   const { stored } = locateWeights(spec, source.tensors.keys(), source.name);
-  const own = new Set(stored.values());
+  const own = new Set(weightsOf(spec).flatMap(({ name, isConstant }) => (isConstant ? [] : [stored.get(name)])));
   const notes = [...source.notes];
   const select = (selection: string, field: string): ReadonlySet<string> => {
     const chosen = resolveSelection(selection, { tensors: source.tensors, layers: spec.layers.length, field });
     const known = new Set([...chosen].filter((name) => own.has(name)));
     if (known.size === 0) throw RecipeError.at({ field }, `${field}: ${selection} is outside the decoder`);
     if (known.size < chosen.size)
-      notes.push(`${chosen.size - known.size} tensors of ${field} are outside the decoder and not trained`);
+      notes.push(
+        `${chosen.size - known.size} tensors of ${field} are constants or outside the decoder and not trained`,
+      );
     return known;
   };
 

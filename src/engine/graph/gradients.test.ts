@@ -138,6 +138,7 @@ function specOf(layers: number, tied = true): DecoderSpec {
       scale: 0.5,
       softcap: 3,
       qkNorm: { kind: "rms", eps: 0.1, offset: 0, over: "head" },
+      valueNorm: null,
       growth: { factor: 0.5, every: 2 },
     },
     activation: "silu",
@@ -150,6 +151,8 @@ function specOf(layers: number, tied = true): DecoderSpec {
     layers: Array.from({ length: layers }, (_, i) => ({
       window: i % 2 === 0 ? 2 : null,
       rope: 0,
+      kvHeads: 1,
+      headDim: 2,
       weights: {
         q: { ...weight(`${i}.q`, 4, 4), bias: { name: `${i}.q.bias`, shape: [4] } },
         k: weight(`${i}.k`, 2, 4),

@@ -54,10 +54,10 @@ export interface Decoder {
   readonly streams: readonly Node[];
   /** [N, V] */
   readonly logits: Node;
-  /** Rotated keys of the new positions, by layer: [B, K, T, E]; [B, K, P + T, E] if joined. */
-  readonly keys: readonly Node[];
-  /** Values of the same positions, by layer. */
-  readonly values: readonly Node[];
+  /** Rotated keys of the new positions, by layer that has its own: [B, K, T, E]; [B, K, P + T, E] if joined. */
+  readonly keys: ReadonlyMap<number, Node>;
+  /** Values of the same positions. */
+  readonly values: ReadonlyMap<number, Node>;
 }
 
 /** Names of the feeds of a layer's cached keys and values, [B, K, P, E]. */
@@ -84,8 +84,8 @@ class Builder {
   readonly #spec: DecoderSpec;
   readonly #options: DecoderOptions;
   readonly #weights = new Map<string, StoredWeight>();
-  readonly #keys: Node[] = [];
-  readonly #values: Node[] = [];
+  readonly #keys = new Map<number, Node>();
+  readonly #values = new Map<number, Node>();
 
   constructor(spec: DecoderSpec, options: DecoderOptions) {
     this.#spec = spec;
@@ -99,8 +99,9 @@ class Builder {
     const ids = graph.reshape(graph.input(FEEDS.ids, "i64", ["batch", "time"]), ["batch*time"]);
     let x = graph.mul(graph.gather(embedding, ids), spec.embeddingScale);
     const streams = [x];
+    const inputs = this.#layerInputs(ids, x);
     for (const [index, layer] of spec.layers.entries()) {
-      x = this.#layer(x, layer, index);
+      x = this.#ended(this.#layer(x, layer, index), layer, inputs[index]);
       streams.push(x);
     }
     const rows = graph.input(FEEDS.rows, "i64", [this.#options.rows ?? "rows"]);
@@ -132,6 +133,31 @@ class Builder {
     const between = graph.add(x, attended);
     const fed = this.#feedForward(this.#norm(between, norm, beforeFeedForward), layer);
     return graph.add(between, scaled(fed, afterFeedForward));
+  }
+
+  /** What each layer gets of the tokens besides the stream, [B T, P]. @param x the embedded tokens */
+  #layerInputs(ids: Node, x: Node): Node[] {
+    const { layerInputs, layers, norm } = this.#spec;
+    if (!layerInputs) return [];
+    const graph = this.#graph;
+    const { width, embedding, embeddingScale, projection, projectionScale, scale } = layerInputs;
+    const byLayer = (y: Node) => graph.reshape(y, ["batch*time", layers.length, width]);
+    const projected = byLayer(graph.mul(this.#linear(x, projection), projectionScale));
+    const looked = byLayer(graph.mul(graph.gather(this.#weight(embedding), ids), embeddingScale));
+    const all = graph.mul(graph.add(this.#norm(projected, norm, layerInputs.norm), looked), scale);
+    return layers.map((_, index) => graph.reshape(graph.slice(all, 1, index, index + 1), ["batch*time", width]));
+  }
+
+  /** x [B T, D] after what the layer does with its own input. */
+  #ended(x: Node, { weights }: LayerSpec, input: Node | undefined): Node {
+    const graph = this.#graph;
+    const { inputGate, inputUp, afterInput, scale } = weights;
+    let y = x;
+    if (inputGate && inputUp && input) {
+      const gated = graph.mul(this.#activation(this.#linear(x, inputGate), weights), input);
+      y = graph.add(x, this.#norm(this.#linear(gated, inputUp), this.#spec.norm, afterInput));
+    }
+    return scale ? graph.mul(y, this.#weight(scale.weight)) : y;
   }
 
   #feedForward(x: Node, { weights }: LayerSpec): Node {
@@ -178,19 +204,19 @@ class Builder {
   /** Attention of x [B T, D] to itself and to the cache. */
   #attention(x: Node, layer: LayerSpec, index: number): Node {
     const graph = this.#graph;
-    const { heads, kvHeads, headDim, attention } = this.#spec;
+    const { heads, attention } = this.#spec;
+    const { kvHeads, headDim, keysOf = index } = layer;
     const { q, k, v, o, qNorm, kNorm } = layer.weights;
     const query = this.#grow(this.#turned(this.#linear(x, q), heads, qNorm, layer));
-    let key = this.#turned(this.#linear(x, k), kvHeads, kNorm, layer);
-    let value = this.#heads(this.#linear(x, v), kvHeads);
-    const past = this.#past(index);
+    const past = this.#past(keysOf, layer);
     const isJoined = this.#options.cached === "joined";
-    if (past && isJoined) {
-      key = graph.concat([past.key, key], 2);
-      value = graph.concat([past.value, value], 2);
+    if (k && v) {
+      const key = this.#turned(this.#linear(x, k), kvHeads, kNorm, layer);
+      const value = this.#valueHeads(this.#linear(x, v), layer);
+      this.#keys.set(index, past && isJoined ? graph.concat([past.key, key], 2) : key);
+      this.#values.set(index, past && isJoined ? graph.concat([past.value, value], 2) : value);
     }
-    this.#keys.push(key);
-    this.#values.push(value);
+    const [key, value] = [this.#keys.get(keysOf) as Node, this.#values.get(keysOf) as Node];
 
     // Heads that share keys are neighbours, so they form one longer matrix and no key is repeated.
     const group = heads / kvHeads;
@@ -221,9 +247,8 @@ class Builder {
   }
 
   /** Cached keys and values of a layer. */
-  #past(layer: number): { readonly key: Node; readonly value: Node } | undefined {
+  #past(layer: number, { kvHeads, headDim }: LayerSpec): { readonly key: Node; readonly value: Node } | undefined {
     if (!this.#options.cached) return undefined;
-    const { kvHeads, headDim } = this.#spec;
     const shape = ["batch", kvHeads, "past", headDim];
     return {
       key: this.#graph.input(pastKey(layer), "f32", shape),
@@ -232,21 +257,27 @@ class Builder {
   }
 
   /** [B T, heads E] as [B, heads, T, E], normalised where the family does. */
-  #heads(x: Node, heads: number, weights?: NormWeights): Node {
+  #heads(x: Node, heads: number, { headDim }: LayerSpec, weights?: NormWeights): Node {
     const graph = this.#graph;
-    const { headDim, attention } = this.#spec;
-    const { qkNorm } = attention;
+    const { qkNorm } = this.#spec.attention;
     const wide = weights && qkNorm?.over === "width" ? this.#norm(x, qkNorm, weights) : x;
     const apart = graph.reshape(wide, ["batch", "time", heads, headDim]);
     const normal = weights && qkNorm && qkNorm.over !== "width" ? this.#norm(apart, qkNorm, weights) : apart;
     return graph.transpose(normal, [0, 2, 1, 3]);
   }
 
+  /** Values [B T, K E] as [B, K, T, E], normalised where the family does. */
+  #valueHeads(x: Node, layer: LayerSpec): Node {
+    const { valueNorm } = this.#spec.attention;
+    const apart = this.#heads(x, layer.kvHeads, layer);
+    return valueNorm ? this.#graph.mul(apart, this.#graph.inverseRms(apart, valueNorm.eps)) : apart;
+  }
+
   /** Queries or keys [B T, heads E] as [B, heads, T, E], normalised and rotated. */
   #turned(x: Node, heads: number, weights: NormWeights | undefined, layer: LayerSpec): Node {
     const { qkNorm } = this.#spec.attention;
-    if (!weights || !qkNorm?.afterRotation) return this.#rotate(this.#heads(x, heads, weights), layer);
-    return this.#norm(this.#rotate(this.#heads(x, heads), layer), qkNorm, weights);
+    if (!weights || !qkNorm?.afterRotation) return this.#rotate(this.#heads(x, heads, layer, weights), layer);
+    return this.#norm(this.#rotate(this.#heads(x, heads, layer), layer), qkNorm, weights);
   }
 
   /** Queries [B, H, T, E], larger the later their positions. */

@@ -2,6 +2,7 @@
 import {
   type ConfigFields,
   type DecoderSpec,
+  type LayerTraits,
   type LayerWeights,
   type LinearWeights,
   type NormWeights,
@@ -32,17 +33,24 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
     embeddingScale: traits.embeddingScale ?? 1,
     norm: traits.norm ?? rmsNorm(fields),
     layout: traits.layout ?? "sequential",
-    attention: { scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, growth: null, ...traits.attention },
+    attention: {
+      ...{ scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, valueNorm: null, growth: null },
+      ...traits.attention,
+    },
     activation: traits.activation ?? readActivation(fields),
     residualScale: traits.residualScale ?? 1,
     logitScale: traits.logitScale ?? 1,
     logitSoftcap: traits.logitSoftcap ?? null,
     ropes: traits.ropes ?? [readRope({ fields, ...sizes })],
     layers: Array.from({ length: layers }, (_, index) => {
-      const { window = null, rope = 0 } = traits.layer?.(index) ?? {};
-      return { window, rope, weights: layerWeights(`layers.${index}.`, sizes, traits) };
+      const layer = traits.layer?.(index) ?? {};
+      const { window = null, rope = 0, kvHeads = sizes.kvHeads, headDim = sizes.headDim, keysOf } = layer;
+      const own = { ...sizes, kvHeads, headDim, feedForward: layer.feedForward ?? sizes.feedForward };
+      const weights = layerWeights(`layers.${index}.`, own, traits, layer);
+      return { window, rope, kvHeads, headDim, ...(keysOf === undefined ? {} : { keysOf }), weights };
     }),
     embedding: { name: "embed_tokens.weight", shape: [vocabularySize, hidden] },
+    ...(traits.layerInputs ? { layerInputs: traits.layerInputs } : {}),
     finalNorm: normWeights("norm", [hidden], traits.normBias ?? false),
     head: tied ? null : { name: "lm_head.weight", shape: [vocabularySize, hidden] },
   };
@@ -67,7 +75,7 @@ function readSizes(fields: ConfigFields, layers: number): Sizes {
   };
 }
 
-function layerWeights(prefix: string, sizes: Sizes, traits: Traits): LayerWeights {
+function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: LayerTraits): LayerWeights {
   const { hidden, heads, kvHeads, headDim, feedForward } = sizes;
   const { fused, biases = {}, normBias = false, norms = PRE_NORMS, feedForward: names = GATED } = traits;
   const [q, kv] = [heads * headDim, kvHeads * headDim];
@@ -84,11 +92,12 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits): LayerWeight
       return { weight: { name: `${prefix}${name}.weight`, shape: [rows, hidden], rows: { from: end - rows, of } } };
     });
   };
-  const attentionParts = fused?.qkv
+  const [query, key, value] = fused?.qkv
     ? slices(fused.qkv, [q, kv, kv])
-    : [["q", q] as const, ["k", kv] as const, ["v", kv] as const].map(([letter, rows]) =>
+    : [["q", q] as const, ["k", kv] as const, [layer.valuesAreKeys ? "k" : "v", kv] as const].map(([letter, rows]) =>
         linear(`self_attn.${letter}_proj`, rows, hidden, biases.qkv),
       );
+  const { qNorm, kNorm } = qkNormWeights(prefix, sizes, traits);
   const [gate, up] = fused?.gateUp
     ? slices(fused.gateUp, [feedForward, feedForward])
     : [names.gate, names.up].map((name) =>
@@ -99,21 +108,15 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits): LayerWeight
     normWeights(`${prefix}${name}`, [hidden], normBias),
   ]);
   return {
-    q: attentionParts[0] as LinearWeights,
-    k: attentionParts[1] as LinearWeights,
-    v: attentionParts[2] as LinearWeights,
+    q: query as LinearWeights,
+    ...(layer.keysOf === undefined && key && value ? { k: key, v: value, ...(kNorm ? { kNorm } : {}) } : {}),
     o: linear("self_attn.o_proj", hidden, q, biases.o),
-    ...qkNormWeights(prefix, sizes, traits),
-    ...(traits.curves
-      ? {
-          curveAbove: { weight: { name: `${prefix}${traits.curves.above}`, shape: [1] } },
-          curveBelow: { weight: { name: `${prefix}${traits.curves.below}`, shape: [1] } },
-        }
-      : {}),
+    ...(qNorm ? { qNorm } : {}),
     ...(gate ? { gate } : {}),
     up: up as LinearWeights,
     down: linear(names.down, hidden, feedForward, biases.feedForward),
     ...Object.fromEntries(layerNorms),
+    ...traits.layerWeights?.(prefix),
   };
 }
 

@@ -69,7 +69,7 @@ describe("fields", () => {
 
   it("qwen2: biases on queries, keys and values; windows only where they are used", () => {
     const spec = specOf("qwen2");
-    expect(spec.layers[0]?.weights.k.bias).toEqual({ name: "layers.0.self_attn.k_proj.bias", shape: [4] });
+    expect(spec.layers[0]?.weights.k?.bias).toEqual({ name: "layers.0.self_attn.k_proj.bias", shape: [4] });
     expect(spec.layers[0]?.weights.o.bias).toBeUndefined();
     expect(shapes(spec)).toEqual([
       [null, 0],
@@ -135,7 +135,7 @@ describe("fields", () => {
 
   it("gemma2: norms on both sides, softcaps, windows in every other layer", () => {
     const spec = specOf("gemma2");
-    expect(spec.attention).toEqual({ scale: 3 ** -0.5, softcap: 2, qkNorm: null, growth: null });
+    expect(spec.attention).toEqual({ scale: 3 ** -0.5, softcap: 2, qkNorm: null, valueNorm: null, growth: null });
     expect(spec.logitSoftcap).toBe(3);
     expect(rolesOf(spec).filter((role) => /^(before|after)/.test(role))).toEqual([
       ...["beforeAttention", "afterAttention", "beforeFeedForward", "afterFeedForward"],
@@ -162,6 +162,33 @@ describe("fields", () => {
       [1 / 8, 1000 ** -0.5 / 8],
       [1, 50 ** -0.5],
     ]);
+  });
+
+  it("gemma4: later layers attend to keys of earlier ones, and are twice as wide", () => {
+    const spec = specOf("gemma4");
+    expect(spec.layers.map(({ window, rope, headDim, keysOf }) => [window, rope, headDim, keysOf])).toEqual([
+      [5, 1, 4, undefined],
+      [null, 0, 8, undefined],
+      [5, 1, 4, 0],
+      [null, 0, 8, 1],
+    ]);
+    expect(
+      spec.layers.map(({ weights: { k, kNorm, up } }) => [k?.weight.shape, kNorm?.weight.shape, up.weight.shape]),
+    ).toEqual([
+      [[8, 8], [4], [8, 8]],
+      [[16, 8], [8], [8, 8]],
+      [undefined, undefined, [16, 8]],
+      [undefined, undefined, [16, 8]],
+    ]); // prettier-ignore
+    expect([...(spec.ropes[0]?.frequencies ?? [])]).toEqual([1, 100 ** -0.25, 0, 0]);
+    // Where keys are values, too.
+    expect(
+      specOf("gemma4-one").layers.map(({ kvHeads, weights: { k, v } }) => [kvHeads, k?.weight.name === v?.weight.name]),
+    ).toEqual([
+      [2, false],
+      [2, false],
+      [1, true],
+    ]); // prettier-ignore
   });
 
   it("smollm3: windows in layers that do not rotate, which are every fourth where no list says it", () => {
@@ -253,6 +280,21 @@ describe("configurations", () => {
 
   it.each(OLD)("%s reads the same in the layout of transformers 4", (name) => {
     expect(readSpec(configOf(name, "config.old.json"))).toEqual(specOf(name));
+  });
+
+  it("gemma4 reads the same as transformers writes it and as it is published", () => {
+    const published = { global_head_dim: 8, per_layer_config: undefined };
+    expect(specOf("gemma4", published)).toEqual(specOf("gemma4"));
+    const one = { global_head_dim: 6, num_global_key_value_heads: 1, per_layer_config: undefined };
+    expect(specOf("gemma4-one", one)).toEqual(specOf("gemma4-one"));
+    // Only where keys are values, too.
+    const two = specOf("gemma4-one", { ...one, attention_k_eq_v: false });
+    expect(two.layers.map(({ kvHeads }) => kvHeads)).toEqual([2, 2, 2]);
+    expect(specOf("gemma4", { per_layer_config: undefined }).layers[1]?.headDim).toBe(512);
+    // transformers writes as many digits as the number of the last layer has.
+    expect(specOf("gemma4", { per_layer_config: { "01": { head_dim: 8 }, "03": { head_dim: 8 } } })).toEqual(
+      specOf("gemma4"),
+    );
   });
 
   it("what config.json does not say is as the class of transformers has it", () => {
@@ -348,6 +390,11 @@ describe("refusals", () => {
     ["gemma2", { layer_types: ["full_attention"] }, "layer_types", /a list of 2 entries, each one of full_attention/],
     ["gemma3", { use_bidirectional_attention: true }, "use_bidirectional_attention", /only causal/],
     ["gemma3", { rope_parameters: { rope_type: "default" } }, "rope_parameters", /neither full_attention nor sliding/],
+    ["gemma4", { use_bidirectional_attention: "all" }, "use_bidirectional_attention", /only causal/],
+    ["gemma4", { enable_moe_block: true }, "enable_moe_block", /experts are not supported/],
+    ["gemma4", { num_kv_shared_layers: 3 }, "num_kv_shared_layers", /leaves no full_attention layer with keys of its/],
+    ["gemma4", { per_layer_config: { 1: { head_dim: 8 } } }, "per_layer_config", /gives layer 1 another head_dim/],
+    ["gemma4", { per_layer_config: { 1: { num_key_value_heads: 3 } } }, "num_attention_heads", /must divide it/],
     ["llama", { num_local_experts: 8 }, "num_local_experts", /is 8; mixtures of experts are not supported/],
     ["llama", { alibi: true }, "alibi", /is true; only rotary positions/],
     ["cohere2", { rope_parameters: { full_attention: {} } }, "rope_parameters.full_attention", /rotation/],

@@ -31,15 +31,15 @@ function expectFrequencies(rope: RopeSpec | undefined, made: Made | undefined): 
 }
 
 describe("frequencies", () => {
-  it.each(Object.keys(cases).filter((name) => name !== "gemma3"))("%s", (name) => {
+  it.each(Object.keys(cases).filter((name) => !name.startsWith("gemma")))("%s", (name) => {
     const { config, ...made } = cases[name] as Case;
     const { ropes } = readSpec(configOf(config));
     expect(ropes).toHaveLength(1);
     expectFrequencies(ropes[0], made as unknown as Made);
   });
 
-  it("gemma3: one rotation for each kind of layer", () => {
-    const made = cases.gemma3 as Case;
+  it.each(["gemma3", "gemma4"])("%s: one rotation for each kind of layer", (name) => {
+    const made = cases[name] as Case;
     const { ropes } = readSpec(configOf(made.config));
     expectFrequencies(ropes[0], made.full_attention);
     expectFrequencies(ropes[1], made.sliding_attention);

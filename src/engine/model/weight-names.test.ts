@@ -14,7 +14,7 @@ describe("locateWeights", () => {
     const { stored, unused } = locateWeights(readSpec(configOf(name)), names, name);
     expect(unused).toEqual([]);
     // Towers of wrappers, and the constants of xielu, are not part of the decoder.
-    const others = /^(model\.)?(visual|vision_tower|multi_modal_projector)\.|act_fn\.(beta|eps)$/;
+    const others = /^(model\.)?(visual|vision_tower|embed_vision|multi_modal_projector)\.|act_fn\.(beta|eps)$/;
     expect([...new Set(stored.values())].sort()).toEqual(names.filter((tensor) => !others.test(tensor)).sort());
   });
 

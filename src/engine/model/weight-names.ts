@@ -17,8 +17,10 @@ export function weightsOf(spec: DecoderSpec): StoredWeight[] {
     (Object.values(weights) as (LinearWeights | NormWeights)[]).flatMap(({ weight, bias }) =>
       bias ? [weight, bias] : [weight],
     );
+  const inputs = spec.layerInputs;
   return [
     spec.embedding,
+    ...(inputs ? [inputs.embedding, ...roles({ projection: inputs.projection, norm: inputs.norm })] : []),
     ...spec.layers.flatMap(({ weights }) => roles(weights)),
     ...roles({ norm: spec.finalNorm }),
     ...(spec.head ? [spec.head] : []),

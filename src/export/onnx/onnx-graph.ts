@@ -42,9 +42,9 @@ export function buildOnnxGraph(spec: DecoderSpec): OnnxGraph {
   const outputs: Record<string, Node> = {
     logits: graph.reshape(logits, ["batch", "kept", spec.vocabularySize]),
   };
-  for (const [layer, key] of keys.entries()) {
+  for (const [layer, key] of keys) {
     outputs[`present.${layer}.key`] = key;
-    outputs[`present.${layer}.value`] = values[layer] as Node;
+    outputs[`present.${layer}.value`] = values.get(layer) as Node;
   }
   return { decoder, outputs, uses: usesOf(reachable(Object.values(outputs)), weights) };
 }

@@ -76,6 +76,12 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
   const { file, encoding } = ONNX_TYPES[type];
   const codes = encoding === "Q8_0" || encoding === "Q4_0" ? encoding : undefined;
   const spec = readSpec(source.config);
+  if (spec.layers.some(({ kvHeads, headDim }) => kvHeads !== spec.kvHeads || headDim !== spec.headDim)) {
+    throw new CheckpointError(
+      `${source.name} cannot be exported as ONNX: its layers have heads of different sizes, and transformers.js reads one. Export it as GGUF.`,
+      { file: source.config.file },
+    );
+  }
   const { decoder, outputs, uses } = buildOnnxGraph(spec);
   const { steps, notes } = findSteps(decoder, source);
 

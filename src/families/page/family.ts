@@ -2,7 +2,7 @@
 import type { ConfigFields, Json } from "./config-fields.js";
 import type { KindRule } from "./layer-kinds.js";
 import type { LlamaCpp } from "./llama-cpp.js";
-import type { AttentionSpec, DecoderSpec, LayerSpec } from "./spec.js";
+import type { AttentionSpec, DecoderSpec, LayerSpec, LayerWeights } from "./spec.js";
 import type { TensorNames } from "./tensor-names.js";
 
 /** A family of models. All but its name is optional: what is missing is not known, or as in most families. */
@@ -40,8 +40,17 @@ export interface Sizes extends Pick<DecoderSpec, SizeName> {
 
 type LayerNorm = "beforeAttention" | "afterAttention" | "beforeFeedForward" | "afterFeedForward";
 
-type Trait = "norm" | "layout" | "activation" | "ropes";
+type Trait = "norm" | "layout" | "activation" | "ropes" | "layerInputs";
 type Factor = "embeddingScale" | "residualScale" | "logitScale" | "logitSoftcap";
+
+type LayerTrait = "window" | "rope" | "kvHeads" | "headDim" | "keysOf";
+
+export type LayerTraits = { readonly [K in LayerTrait]?: LayerSpec[K] | undefined } & {
+  /** F of this layer. */
+  readonly feedForward?: number | undefined;
+  /** Whether its values are its keys, before norm and rotation. */
+  readonly valuesAreKeys?: boolean | undefined;
+};
 
 /** What a family has that Llama does not. */
 export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
@@ -58,10 +67,10 @@ export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   readonly fused?: { readonly qkv?: string; readonly gateUp?: string };
   /** Names of the norms of queries and keys. Default: q_norm and k_norm. */
   readonly qkNorms?: { readonly q: string; readonly k: string };
-  /** Names of the weights of xielu. */
-  readonly curves?: { readonly above: string; readonly below: string };
-  /** Window and rotation of each layer; default no window and the first rotation. */
-  readonly layer?: (index: number) => { readonly [K in "window" | "rope"]?: LayerSpec[K] | undefined };
+  /** Each layer's window (default none), rotation (default the first), and sizes (default those of all layers). */
+  readonly layer?: (index: number) => LayerTraits;
+  /** Further weights of a layer. @param prefix of their names */
+  readonly layerWeights?: (prefix: string) => Partial<LayerWeights>;
 }
 
 /** Defaults of LlamaConfig in transformers. */

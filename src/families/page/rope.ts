@@ -52,16 +52,21 @@ export type LayerType = (typeof LAYER_TYPES)[number];
  * layers, `rope_local_base_freq` for the local ones (transformers 5.18, configuration_gemma3.py).
  */
 export function readRopesByLayerType(
-  options: RopeOptions & { readonly thetas: Readonly<Record<LayerType, number>> },
+  options: RopeOptions & {
+    readonly thetas: Readonly<Record<LayerType, number>>;
+    /** E by kind, where it differs. */
+    readonly headDims?: Readonly<Record<LayerType, number>>;
+  },
 ): Record<LayerType, RopeSpec> {
-  const { fields, thetas } = options;
+  const { fields, thetas, headDims } = options;
   const nested = fields.nested("rope_parameters");
   if (nested && !LAYER_TYPES.some((type) => nested.has(type))) {
     fields.refuse("rope_parameters", `has neither ${LAYER_TYPES.join(" nor ")}, the kinds of layers of this family`);
   }
   const one = (type: LayerType, baseField: string, scaling: ConfigFields | undefined) => {
     const theta = fields.positiveOrNull(baseField) ?? thetas[type];
-    return makeRope(scaling ?? nested?.nested(type), undefined, { ...options, theta });
+    const headDim = headDims?.[type] ?? options.headDim;
+    return makeRope(scaling ?? nested?.nested(type), undefined, { ...options, headDim, theta });
   };
   return {
     full_attention: one("full_attention", "rope_theta", fields.nested("rope_scaling")),
@@ -83,6 +88,8 @@ interface TypeInput {
   readonly theta: number;
   /** Rotated dimensions. */
   readonly dimensions: number;
+  /** Share of them that turn, where the others keep their place (proportional). */
+  readonly part: number;
   readonly contextLength: number;
   /** Positions of the original training, before the context was stretched. */
   readonly original: () => number;
@@ -112,10 +119,11 @@ function makeRope(
   }
 
   const part = holder(PART)?.positive(PART) ?? options.partial ?? 1;
-  if (part > 1 || (part < 1 && options.partial === undefined)) {
+  const keepsPlaces = type === "proportional";
+  if (part > 1 || (part < 1 && options.partial === undefined && !keepsPlaces)) {
     holder(PART)?.refuse(PART, `is ${part}; this family rotates whole heads`);
   }
-  const dimensions = Math.trunc(headDim * part);
+  const dimensions = keepsPlaces ? headDim : Math.trunc(headDim * part);
   const isValid = dimensions >= 2 && dimensions % 2 === 0 && dimensions <= MAX_DIMENSIONS;
   if (!isValid) {
     const expected = `an even number up to ${MAX_DIMENSIONS}`;
@@ -128,7 +136,7 @@ function makeRope(
   // A length next to the scaling overrides one in it, as in Phi-3 (standardize_rope_params).
   const original = () =>
     outer?.countOrNull(ORIGINAL_LENGTH) ?? parameters?.countOrNull(ORIGINAL_LENGTH) ?? contextLength;
-  const made = make({ fields: where, theta, dimensions, contextLength, original });
+  const made = make({ fields: where, theta, dimensions, part, contextLength, original });
   return {
     pairs,
     dimensions,
@@ -158,6 +166,7 @@ export function withBase(rope: RopeSpec, theta: number): RopeSpec {
 const TYPES: Readonly<Record<string, (input: TypeInput) => Frequencies>> = {
   default: (input) => ({ frequencies: plain(input) }),
   linear,
+  proportional,
   // Grows the base with sequences longer than the context; up to there it is the default.
   dynamic: (input) => ({ frequencies: plain(input) }),
   yarn,
@@ -169,6 +178,14 @@ const TYPES: Readonly<Record<string, (input: TypeInput) => Frequencies>> = {
 function linear(input: TypeInput): Frequencies {
   const factor = input.fields.positive("factor");
   return { frequencies: plain(input).map((frequency) => frequency / factor), scaling: { type: "linear", factor } };
+}
+
+/** Gemma 4: the first pairs turn as in a whole head, the others do not. */
+function proportional(input: TypeInput): Frequencies {
+  const factor = input.fields.positiveOrNull("factor") ?? 1;
+  const turning = Math.floor((input.part * input.dimensions) / 2);
+  const frequencies = plain(input).map((frequency, i) => (i < turning ? frequency / factor : 0));
+  return { frequencies, scaling: { type: "proportional" } };
 }
 
 /** Llama 3.1: long waves are stretched, short ones kept, and those between blended. */

@@ -44,9 +44,29 @@ export interface DecoderSpec {
   readonly layers: readonly LayerSpec[];
   /** [V, D] */
   readonly embedding: StoredWeight;
+  /** What each layer gets of the tokens besides the stream (Gemma 4). */
+  readonly layerInputs?: LayerInputsSpec;
   readonly finalNorm: NormWeights;
   /** [V, D]; null where the head is tied to the embedding. */
   readonly head: StoredWeight | null;
+}
+
+/**
+ * A vector of P for each token and layer: (norm(projection(x) projectionScale) + embedding[token] embeddingScale) scale,
+ * where x is the scaled embedding.
+ */
+export interface LayerInputsSpec {
+  /** P. */
+  readonly width: number;
+  /** [V, L P], for L layers. */
+  readonly embedding: StoredWeight;
+  readonly embeddingScale: number;
+  /** [L P, D] */
+  readonly projection: LinearWeights;
+  readonly projectionScale: number;
+  /** Over P. */
+  readonly norm: NormWeights;
+  readonly scale: number;
 }
 
 /**
@@ -67,6 +87,8 @@ export interface AttentionSpec {
   readonly softcap: number | null;
   /** Norms of queries and keys, after the projection; null where there are none. */
   readonly qkNorm: QkNormSpec | null;
+  /** Norm of values over each head, without a weight; null where there is none (Gemma 4). */
+  readonly valueNorm: Pick<NormSpec, "eps"> | null;
   /** Queries at position p are multiplied by 1 + factor log(1 + floor(p / every)); null where they are not (Ministral 3). */
   readonly growth: { readonly factor: number; readonly every: number } | null;
 }
@@ -115,13 +137,18 @@ export type RopeScaling =
       /** Whether the range of the blended pairs is rounded to whole pairs. */
       readonly truncate: boolean;
     }
-  | { readonly type: "llama3" | "longrope" };
+  | { readonly type: "llama3" | "longrope" | "proportional" };
 
 export interface LayerSpec {
   /** W: position q sees keys q - W + 1 to q. null: all keys up to q. */
   readonly window: number | null;
   /** Index into `ropes`; null for layers without positions (global layers of Cohere 2). */
   readonly rope: number | null;
+  /** K and E of this layer, which may differ from those of others (Gemma 4). */
+  readonly kvHeads: number;
+  readonly headDim: number;
+  /** The earlier layer whose keys and values it attends to. Default: its own. */
+  readonly keysOf?: number;
   readonly weights: LayerWeights;
 }
 
@@ -129,10 +156,10 @@ export interface LayerSpec {
 export interface LayerWeights {
   /** [H E, D] */
   readonly q: LinearWeights;
-  /** [K E, D] */
-  readonly k: LinearWeights;
-  /** [K E, D] */
-  readonly v: LinearWeights;
+  /** [K E, D]; missing where keys are those of another layer. */
+  readonly k?: LinearWeights;
+  /** [K E, D]; that of keys where values are keys before their norm. */
+  readonly v?: LinearWeights;
   /** [D, H E] */
   readonly o: LinearWeights;
   readonly qNorm?: NormWeights;
@@ -152,6 +179,12 @@ export interface LayerWeights {
   readonly afterAttention?: NormWeights;
   readonly beforeFeedForward?: NormWeights;
   readonly afterFeedForward?: NormWeights;
+  /** [P, D] and [D, P]: x += afterInput(inputUp(activation(inputGate(x)) * input)), at the end of a layer (Gemma 4). */
+  readonly inputGate?: LinearWeights;
+  readonly inputUp?: LinearWeights;
+  readonly afterInput?: NormWeights;
+  /** [1]: multiplies the stream at the end of a layer. */
+  readonly scale?: NormWeights;
 }
 
 /** y = x weight^T + bias. */
@@ -176,4 +209,6 @@ export interface StoredWeight {
   readonly shape: readonly number[];
   /** Rows of the first axis, for projections that are stored fused (Phi-3): from `from`, of `of` in the tensor. */
   readonly rows?: { readonly from: number; readonly of: number };
+  /** Whether transformers has it as a constant, which training leaves as it is. */
+  readonly isConstant?: true;
 }

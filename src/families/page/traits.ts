@@ -25,6 +25,14 @@ export const NORMS_AFTER = {
   afterFeedForward: "post_feedforward_layernorm",
 };
 
+/** Norms before and after both halves, by Gemma 2's names. */
+export const SANDWICHED = {
+  beforeAttention: "input_layernorm",
+  afterAttention: "post_attention_layernorm",
+  beforeFeedForward: "pre_feedforward_layernorm",
+  afterFeedForward: "post_feedforward_layernorm",
+};
+
 /** `attention_bias`: biases of all projections of attention. */
 export function attentionBiases(fields: ConfigFields): { qkv: boolean; o: boolean } {
   const bias = fields.flag("attention_bias");

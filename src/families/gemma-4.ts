@@ -1,0 +1,157 @@
+// Gemma 4: layers of two head sizes, inputs of its own for each layer, later layers without keys, values that are normalised.
+import type { ConfigFields } from "./page/config-fields.js";
+import type { Family, LayerTraits, Sizes } from "./page/family.js";
+import { everyNth, FULL, type KindRule, SLIDING } from "./page/layer-kinds.js";
+import { type LayerType, readRopesByLayerType } from "./page/rope.js";
+import type { LayerInputsSpec } from "./page/spec.js";
+import {
+  attentionBiases,
+  gemmaEmbeddingScale,
+  layerKinds,
+  readActivation,
+  rmsNorm,
+  SANDWICHED,
+} from "./page/traits.js";
+
+const KINDS: KindRule = {
+  ...everyNth(6),
+  kind: (layer, _, layers) => ((layer + 1) % 6 && layer < layers - 1 ? SLIDING : FULL),
+};
+
+const PER_LAYER = "per_layer_config";
+
+export const gemma4: readonly Family[] = [
+  {
+    name: "Gemma 4",
+    modelTypes: ["gemma4_text", "gemma4"],
+    reference: "Google DeepMind 2026; transformers 5.24, Gemma4ForCausalLM",
+    kinds: [KINDS],
+    lastKind: FULL,
+    defaults: {
+      vocab_size: 262_144,
+      hidden_size: 2304,
+      intermediate_size: 9216,
+      num_attention_heads: 8,
+      num_key_value_heads: 4,
+      head_dim: 256,
+      hidden_activation: "gelu_pytorch_tanh",
+      max_position_embeddings: 131_072,
+      tie_word_embeddings: true,
+      sliding_window: 512,
+      vocab_size_per_layer_input: 262_144,
+      hidden_size_per_layer_input: 256,
+      num_kv_shared_layers: 0,
+      rope_parameters: {
+        sliding_attention: { rope_type: "default", rope_theta: 10_000 },
+        full_attention: { rope_type: "proportional", partial_rotary_factor: 0.25, rope_theta: 1_000_000 },
+      },
+    },
+    traits: (fields, sizes) => {
+      if (fields.get("use_bidirectional_attention") === "all") {
+        fields.refuse("use_bidirectional_attention", 'is "all"; only causal decoders are supported');
+      }
+      if (fields.flag("enable_moe_block")) fields.refuse("enable_moe_block", "is true; its experts are not supported");
+      const kinds = layerKinds(fields, sizes.layers, KINDS);
+      const last = kinds.at(-1);
+      if (last) kinds[kinds.length - 1] = { type: FULL, window: null };
+      const types = kinds.map(({ type }) => type);
+      const heads = types.map((type, index) => layerHeads(fields, sizes, type, index));
+      const headDims = { full_attention: sizes.headDim, sliding_attention: sizes.headDim };
+      for (const [index, type] of types.entries()) headDims[type] = heads[index]?.headDim ?? sizes.headDim;
+      const other = heads.findIndex(({ headDim }, index) => headDim !== headDims[types[index] as LayerType]);
+      if (other >= 0)
+        fields.refuse(PER_LAYER, `gives layer ${other} another head_dim than other ${types[other]} layers`);
+      const thetas = { full_attention: 1_000_000, sliding_attention: 10_000 };
+      const ropes = readRopesByLayerType({ fields, ...sizes, thetas, headDims });
+      const keys = keysOf(fields, types);
+      const wide = fields.flag("use_double_wide_mlp") ? 2 : 1;
+      const isOne = fields.flag("attention_k_eq_v");
+      const inputs = readInputs(fields, sizes);
+      return {
+        norms: SANDWICHED,
+        biases: attentionBiases(fields),
+        embeddingScale: gemmaEmbeddingScale(fields, sizes.hidden),
+        activation: readActivation(fields, "hidden_activation"),
+        attention: { scale: 1, qkNorm: { ...rmsNorm(fields), over: "head" }, valueNorm: rmsNorm(fields) },
+        logitSoftcap: fields.positiveOrNull("final_logit_softcapping"),
+        ropes: [ropes.full_attention, ropes.sliding_attention],
+        layer: (index) => ({
+          ...heads[index],
+          window: kinds[index]?.window,
+          rope: types[index] === SLIDING ? 1 : 0,
+          keysOf: keys[index],
+          feedForward: keys[index] === undefined ? undefined : wide * sizes.feedForward,
+          valuesAreKeys: isOne && types[index] === FULL,
+        }),
+        ...(inputs ? { layerInputs: inputs } : {}),
+        layerWeights: (prefix) => {
+          const weight = (name: string, ...shape: number[]) => ({ weight: { name: `${prefix}${name}`, shape } });
+          const { weight: scale } = weight("layer_scalar", 1);
+          return {
+            ...(inputs
+              ? {
+                  inputGate: weight("per_layer_input_gate.weight", inputs.width, sizes.hidden),
+                  inputUp: weight("per_layer_projection.weight", sizes.hidden, inputs.width),
+                  afterInput: weight("post_per_layer_input_norm.weight", sizes.hidden),
+                }
+              : {}),
+            scale: { weight: { ...scale, isConstant: true } },
+          };
+        },
+      };
+    },
+  },
+  { name: "Gemma 4 Unified", modelTypes: ["gemma4_unified", "gemma4_unified_text"], kinds: [KINDS], lastKind: FULL },
+];
+
+/** As transformers 5.24 writes them, by layer; else as the published files do, for layers without a window. */
+function layerHeads(
+  fields: ConfigFields,
+  { heads, kvHeads, headDim }: Sizes,
+  type: LayerType,
+  index: number,
+): Required<Pick<LayerTraits, "kvHeads" | "headDim">> {
+  // transformers writes as many digits as the last layer has: "05" of 30.
+  const key = Object.keys(fields.get(PER_LAYER) ?? {}).find((name) => Number(name) === index);
+  const own = key === undefined ? undefined : fields.nested(PER_LAYER)?.nested(key);
+  const found =
+    fields.get(PER_LAYER) !== undefined || type !== FULL
+      ? { kvHeads: own?.countOrNull("num_key_value_heads"), headDim: own?.countOrNull("head_dim") }
+      : {
+          kvHeads: fields.flag("attention_k_eq_v") ? fields.countOrNull("num_global_key_value_heads") : null,
+          headDim: fields.get("global_head_dim") === undefined ? 512 : fields.count("global_head_dim"),
+        };
+  const size = { kvHeads: found.kvHeads ?? kvHeads, headDim: found.headDim ?? headDim };
+  if (heads % size.kvHeads !== 0) {
+    fields.refuse(
+      "num_attention_heads",
+      `is ${heads}; the ${size.kvHeads} key and value heads of layer ${index} must divide it`,
+    );
+  }
+  return size;
+}
+
+/** The last layers attend to keys and values of the last layer of their kind before them. */
+function keysOf(fields: ConfigFields, types: readonly LayerType[]): (number | undefined)[] {
+  const field = "num_kv_shared_layers";
+  const own = types.slice(0, Math.max(0, types.length - fields.count(field, 0)));
+  const missing = types.find((type) => !own.includes(type));
+  if (missing) fields.refuse(field, `leaves no ${missing} layer with keys of its own`);
+  return types.map((type, index) => (index < own.length ? undefined : own.lastIndexOf(type)));
+}
+
+function readInputs(fields: ConfigFields, { hidden, layers }: Sizes): LayerInputsSpec | undefined {
+  const width = fields.get("hidden_size_per_layer_input") ? fields.count("hidden_size_per_layer_input") : 0;
+  if (width === 0) return undefined;
+  const all = width * layers;
+  const vocabulary = fields.count("vocab_size_per_layer_input");
+  return {
+    width,
+    embedding: { name: "embed_tokens_per_layer.weight", shape: [vocabulary, all] },
+    embeddingScale: gemmaEmbeddingScale(fields, width),
+    projection: { weight: { name: "per_layer_model_projection.weight", shape: [all, hidden] } },
+    projectionScale: hidden ** -0.5,
+    norm: { weight: { name: "per_layer_projection_norm.weight", shape: [width] } },
+    scale: 2 ** -0.5,
+  };
+}
