@@ -17,7 +17,7 @@ export const exaone: readonly Family[] = [
     defaults: { vocab_size: 102_400, intermediate_size: 16_384, rms_norm_eps: 1e-5, sliding_window: 4096 },
     traits: (fields, { layers }) => {
       const kinds = layerKinds(fields, layers, KINDS);
-      const isHybrid = fields.get("sliding_window") !== null;
+      const isHybrid = fields.countOrNull("sliding_window") !== null;
       return {
         norms: NORMS_AFTER,
         attention: { qkNorm: { ...rmsNorm(fields), over: "head" } },

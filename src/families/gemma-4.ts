@@ -1,5 +1,5 @@
 // Gemma 4: layers of two head sizes, inputs of its own for each layer, later layers without keys, values that are normalised.
-import type { ConfigFields } from "./page/config-fields.js";
+import { brief, type ConfigFields } from "./page/config-fields.js";
 import type { Family, LayerTraits, Sizes } from "./page/family.js";
 import { everyNth, FULL, type KindRule, SLIDING } from "./page/layer-kinds.js";
 import { type LayerType, readRopesByLayerType } from "./page/rope.js";
@@ -47,8 +47,10 @@ export const gemma4: readonly Family[] = [
       },
     },
     traits: (fields, sizes) => {
-      if (fields.get("use_bidirectional_attention") === "all") {
-        fields.refuse("use_bidirectional_attention", 'is "all"; only causal decoders are supported');
+      // "vision" is for tokens of images.
+      const causal = fields.get("use_bidirectional_attention") ?? "vision";
+      if (causal !== "vision") {
+        fields.refuse("use_bidirectional_attention", `is ${brief(causal)}; only causal decoders are supported`);
       }
       if (fields.flag("enable_moe_block")) fields.refuse("enable_moe_block", "is true; its experts are not supported");
       const kinds = layerKinds(fields, sizes.layers, KINDS);
@@ -141,7 +143,8 @@ function keysOf(fields: ConfigFields, types: readonly LayerType[]): (number | un
 }
 
 function readInputs(fields: ConfigFields, { hidden, layers }: Sizes): LayerInputsSpec | undefined {
-  const width = fields.get("hidden_size_per_layer_input") ? fields.count("hidden_size_per_layer_input") : 0;
+  const field = "hidden_size_per_layer_input";
+  const width = fields.get(field) === null ? 0 : fields.count(field, 0);
   if (width === 0) return undefined;
   const all = width * layers;
   const vocabulary = fields.count("vocab_size_per_layer_input");

@@ -361,6 +361,12 @@ describe("refusals", () => {
     expect(error.where).toMatchObject({ file: "checkpoint/config.json", field: "model_type", actual: "mamba" });
   });
 
+  test.each(["smollm3", "llama", "qwen3_vl"])("%s whose head is tied by a text", (name) => {
+    const error = refused(name, { tie_word_embeddings: "false" });
+    expect(error.message).toBe('checkpoint/config.json: tie_word_embeddings is "false"; it must be true or false');
+    expect(error.where).toMatchObject({ field: "tie_word_embeddings" });
+  });
+
   test.each([
     ["llama", { hidden_act: "xielu" }, "hidden_act", /hidden_act is "xielu"; it must be one of silu, .*relu/],
     ["llama", { quantization_config: { bits: 4 } }, "quantization_config", /marks the weights as quantized/],
@@ -395,6 +401,24 @@ describe("refusals", () => {
     ["gemma4", { num_kv_shared_layers: 3 }, "num_kv_shared_layers", /leaves no full_attention layer with keys of its/],
     ["gemma4", { per_layer_config: { 1: { head_dim: 8 } } }, "per_layer_config", /gives layer 1 another head_dim/],
     ["gemma4", { per_layer_config: { 1: { num_key_value_heads: 3 } } }, "num_attention_heads", /must divide it/],
+    ["gemma4", { use_bidirectional_attention: true }, "use_bidirectional_attention", /is true; only causal/],
+    [
+      "ministral3",
+      { layer_types: ["full_attention"] },
+      "layer_types",
+      /a list of 2 entries, each one of full_attention/,
+    ],
+    ["llama", { layer_types: ["conv", "full_attention"] }, "layer_types", /a list of 2 entries/],
+    ["llama", { layer_types: "full_attention" }, "layer_types", /a list of 2 entries/],
+    [
+      "qwen3",
+      { max_window_layers: "1", use_sliding_window: false },
+      "max_window_layers",
+      /is "1"; it must be a number/,
+    ],
+    ["mistral", { mlp_bias: "no" }, "mlp_bias", /is "no"; it must be true or false/],
+    ["gemma3", { hidden_act: 3 }, "hidden_act", /is 3; it must be a text/],
+    ["exaone4", { sliding_window: "4" }, "sliding_window", /is "4"; it must be a whole number/],
     ["llama", { num_local_experts: 8 }, "num_local_experts", /is 8; mixtures of experts are not supported/],
     ["llama", { alibi: true }, "alibi", /is true; only rotary positions/],
     ["cohere2", { rope_parameters: { full_attention: {} } }, "rope_parameters.full_attention", /rotation/],

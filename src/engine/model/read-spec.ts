@@ -5,6 +5,7 @@ import {
   FAMILIES,
   type Family,
   findFamily,
+  LAYER_TYPES,
   LLAMA_DEFAULTS,
   type RunnableFamily,
 } from "../../families/index.js";
@@ -58,6 +59,8 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
     if (value) fields.refuse(field, `is ${brief(value)}; ${reason}`);
   }
   const spec = specOf(family, fields, config);
+  fields.checkUnread();
+  if (!fields.isRead("layer_types")) fields.choicesOrNull("layer_types", spec.layers.length, LAYER_TYPES);
   if (fields.problems.length > 0) {
     const list = fields.problems.map((problem) => `  - ${problem}`).join("\n");
     throw new CheckpointError(

@@ -6,6 +6,8 @@ export type Json = Readonly<Record<string, unknown>>;
 /** Far above any real size: bounds allocations, and keeps products exact. */
 const MAX_COUNT = 2 ** 24;
 
+const TYPES: Readonly<Record<string, string>> = { number: "a number", string: "a text", boolean: "true or false" };
+
 /**
  * A view of one JSON object. A reader that finds a problem notes it and returns a harmless value, so that one pass finds
  * all problems. Values must not be used before `problems` is known to be empty.
@@ -18,6 +20,7 @@ export class ConfigFields {
   readonly #defaults: Json;
   readonly #path: string;
   readonly #root: ConfigFields;
+  readonly #read = new Set<string>();
 
   /** @param defaults values of missing fields */
   constructor(json: Json, defaults: Json = {}, parent?: { readonly of: ConfigFields; readonly field: string }) {
@@ -30,6 +33,7 @@ export class ConfigFields {
 
   /** The value in the file, else the default. Null is a value. */
   get(field: string): unknown {
+    this.#read.add(field);
     const value = this.#json[field];
     return value === undefined ? this.#defaults[field] : value;
   }
@@ -42,6 +46,20 @@ export class ConfigFields {
   refuse(field: string, sentence: string): void {
     this.#root.firstProblem ??= `${this.#path}${field}`;
     this.problems.push(`${this.#path}${field} ${sentence}`);
+  }
+
+  /** Whether something asked for the value. */
+  isRead(field: string): boolean {
+    return this.#read.has(field);
+  }
+
+  /** Refuses values of another type than the default has, of fields that no reader checked. */
+  checkUnread(): void {
+    for (const [field, usual] of Object.entries(this.#defaults)) {
+      const value = this.#json[field] ?? usual;
+      if (this.isRead(field) || usual === null || value === undefined || typeof value === typeof usual) continue;
+      this.#wrong(field, value, TYPES[typeof usual] ?? "an object");
+    }
   }
 
   /** A whole number of at least 1, or of at least `least`. */

@@ -70,7 +70,12 @@ export function parseConfig(json: Json, file: string): CheckpointConfig {
   const natural = (value: unknown) =>
     Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
   const modelType = text.model_type ?? json.model_type;
-  const tied = json.tie_word_embeddings ?? text.tie_word_embeddings;
+  const tied = json.tie_word_embeddings ?? text.tie_word_embeddings ?? undefined;
+  if (tied !== undefined && typeof tied !== "boolean") {
+    const actual = JSON.stringify(tied);
+    const field = "tie_word_embeddings";
+    throw new CheckpointError(`${file}: ${field} is ${actual}; it must be true or false`, { file, field, actual });
+  }
   return {
     file,
     json,
@@ -79,7 +84,7 @@ export function parseConfig(json: Json, file: string): CheckpointConfig {
     layersField,
     isEncoderDecoder: json.is_encoder_decoder === true,
     predictionLayers: natural(text.num_nextn_predict_layers) ?? 0,
-    tied: typeof tied === "boolean" ? tied : undefined,
+    tied,
     vocabularySize: natural(text.vocab_size),
     hiddenSize: natural(text.hidden_size ?? text.n_embd ?? text.dim),
     quantized: quantisationIn(json),
