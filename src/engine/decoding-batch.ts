@@ -105,7 +105,7 @@ export class DecodingBatch {
   readonly #size: number;
   readonly #eager: boolean;
   readonly #beginning: KeyValueCache | undefined;
-  /** Length beyond which a text has other frequencies (LongRoPE). */
+  /** Length beyond which all positions of a text have other frequencies (LongRoPE). */
   readonly #longAbove: number;
   readonly #waiting: Row[] = [];
   /** Answers under way, by row of the cache. */
@@ -334,7 +334,7 @@ export class DecodingBatch {
   /** Whether an answer has reached its length. */
   #isFull({ request, ids }: Row): boolean {
     const length = request.prompt.length + ids.length;
-    return ids.length >= request.maxNewTokens || length >= this.#decoder.spec.contextLength;
+    return ids.length >= request.maxNewTokens || length >= this.#decoder.contextLength;
   }
 
   #finish({ ids, resolve }: Row, finish: TokenAnswer["finish"]): true {
@@ -367,9 +367,9 @@ function longAbove({ spec }: LoadedDecoder): number {
   return Math.min(...spec.ropes.map(({ long }) => long?.above ?? Number.POSITIVE_INFINITY));
 }
 
-/** How many answers a model computes at once: one, where frequencies depend on the length of each text. */
+/** How many answers a model computes at once. */
 export function rowsFor(decoder: LoadedDecoder, most: number): number {
-  return Number.isFinite(longAbove(decoder)) ? 1 : most;
+  return decoder.isAlone ? 1 : most;
 }
 
 interface ReadPosition extends Wanted {

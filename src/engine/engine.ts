@@ -334,13 +334,13 @@ export function brokenModel({ name }: Pick<Engine, "name">, where: string): Laye
 }
 
 export function embeddedModel(decoder: LoadedDecoder): TokenModel {
-  const { family, vocabularySize, contextLength } = decoder.spec;
+  const { family, vocabularySize } = decoder.spec;
   return {
     backend: "engine",
     program: `layergraft ${VERSION}`,
     family,
     vocabularySize,
-    contextLength,
+    contextLength: decoder.contextLength,
     notes: decoder.notes,
     generate: (prompts, options) => generateTokens(decoder, prompts, options),
     score: (requests, options) => scoreTexts(decoder, requests, options),

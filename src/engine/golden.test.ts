@@ -1,5 +1,6 @@
 // The engine against what transformers computed from the same weights: logits, greedy answers, log-probabilities.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readTensors } from "../../test/support/decoder-fixtures.js";
 import { allGoldens, distance, type Golden, golden, logSoftmax } from "../../test/support/golden-decoders.js";
 import { Engine, embeddedModel, openEngine } from "./engine.js";
 import { LoadedDecoder, type Wanted } from "./loaded-decoder.js";
@@ -86,7 +87,8 @@ describe.each(allGoldens())("$name", (expected: Golden) => {
       );
       expect(isGreedy).toBe(rows[row]?.slice(from).every((id, at) => id === best[row]?.[from + at]));
     }
-    // What is most likely continues greedily.
+    // What is most likely continues greedily, unless frequencies grow: a pass over the whole text has those of its length.
+    if (decoder.spec.ropes.some(({ dynamic }) => dynamic)) return;
     const [answer = []] = greedy;
     const [sure] = await engine.scoreContinuations([{ context: rows[0] ?? [], continuation: answer }]);
     expect(sure?.greedy).toBe(true);
@@ -139,6 +141,32 @@ describe("frequencies that depend on the length (LongRoPE)", () => {
     const [answer] = await engine.generate([text], { maxNewTokens: 10, stopIds: [] });
     // By transformers 5.18, a pass over the whole text for each token (its own cache is not right across the limit).
     expect(answer?.ids).toEqual([14, 8, 2, 19, 8, 2, 0, 13, 2, 11]);
+    await engine.close();
+  });
+});
+
+describe("frequencies that grow with the text (dynamic)", () => {
+  const { rows, short = [], folder } = golden("llama-dynamic");
+  const [text = []] = rows;
+
+  it("are plain up to the context, and end at its length times the factor", async () => {
+    const engine = await openEngine(folder, { threads: 1 });
+    const brief = text.slice(0, short.length);
+    const wanted = brief.slice(1).map((id, at) => logSoftmax([...(short[at] ?? [])])[id] as number);
+    const [, found = []] = await engine.score([text, brief]);
+    expect(distance(found, wanted)).toBeLessThan(LOGITS);
+    expect(engine.contextLength).toBe(8 * 2.5);
+    const [answer] = await engine.generate([text], { maxNewTokens: 99, stopIds: [] });
+    expect(answer).toMatchObject({ finish: "length", ids: { length: 8 } });
+    await engine.close();
+  });
+
+  it("are for each new token those of its length, as in transformers, while cached keys keep theirs", async () => {
+    const engine = await openEngine(folder, { threads: 1 });
+    const ids = readTensors(`${folder}/expected.safetensors`).get("grown")?.values ?? [];
+    const prompts = [ids.slice(0, 6), text];
+    const answers = await engine.generate(prompts, { maxNewTokens: ids.length - 6, stopIds: [], batch: 2 });
+    expect(answers[0]?.ids).toEqual(ids.slice(6));
     await engine.close();
   });
 });

@@ -97,6 +97,17 @@ export class LoadedDecoder {
     return new LoadedDecoder(spec, bound.notes, session, fed);
   }
 
+  /** Positions that it computes: those of the configuration, and more where its rotation grows with them. */
+  get contextLength(): number {
+    const { contextLength, ropes } = this.spec;
+    return Math.floor(contextLength * Math.max(1, ...ropes.map(({ dynamic }) => dynamic?.factor ?? 1)));
+  }
+
+  /** Whether frequencies depend on the length of each text, so that texts are computed one at a time. */
+  get isAlone(): boolean {
+    return this.spec.ropes.some(({ long, dynamic }) => long !== undefined || dynamic !== undefined);
+  }
+
   newCache(rows: number, width?: number): KeyValueCache {
     return new KeyValueCache(this.spec, Math.max(rows, this.#leastRows), width);
   }

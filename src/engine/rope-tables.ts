@@ -1,6 +1,6 @@
 // Tables of cosines and sines of rotary positions, which grow with the longest text.
 
-import type { RopeSpec } from "../families/index.js";
+import { frequenciesAt, type RopeSpec } from "../families/index.js";
 import { FEEDS, ropeCos, ropeSin } from "./model/decoder-graph.js";
 import type { TensorValue } from "./runtime/session.js";
 
@@ -11,8 +11,8 @@ type Feeds = Readonly<Record<string, TensorValue>>;
 
 export class RopeTables {
   readonly #ropes: readonly RopeSpec[];
-  /** By rotation, and whether it is for long texts. */
-  readonly #tables = new Map<string, Feeds>();
+  /** The last one by rotation, and whether it is for long texts. */
+  readonly #tables = new Map<string, { readonly frequencies: string; readonly feeds: Feeds }>();
   #rows = FIRST_ROWS;
 
   constructor(ropes: readonly RopeSpec[]) {
@@ -31,18 +31,18 @@ export class RopeTables {
     }
     const feeds: Record<string, TensorValue> = {};
     for (const [index, rope] of this.#ropes.entries()) {
-      const isLong = rope.long !== undefined && length > rope.long.above;
-      const key = `${index} ${isLong}`;
-      const table = this.#tables.get(key) ?? makeTables(index, rope, isLong, this.#rows);
-      this.#tables.set(key, table);
-      Object.assign(feeds, table);
+      const frequencies = frequenciesAt(rope, length);
+      const [key, values] = [`${index} ${frequencies === rope.long?.frequencies}`, frequencies.join()];
+      const kept = this.#tables.get(key);
+      const made = kept?.frequencies === values ? kept.feeds : makeTables(index, rope, frequencies, this.#rows);
+      this.#tables.set(key, { frequencies: values, feeds: made });
+      Object.assign(feeds, made);
     }
     return feeds;
   }
 }
 
-function makeTables(index: number, rope: RopeSpec, isLong: boolean, rows: number): Feeds {
-  const frequencies = isLong && rope.long ? rope.long.frequencies : rope.frequencies;
+function makeTables(index: number, rope: RopeSpec, frequencies: Float64Array, rows: number): Feeds {
   const half = frequencies.length;
   const table = (of: (angle: number) => number): TensorValue => {
     const data = new Float32Array(rows * half);

@@ -39,8 +39,7 @@ export async function scoreTexts(
   const order = indices.sort((a, b) => textOf(b).length - textOf(a).length || a - b);
   const least = requests.reduce((before, { from }) => Math.min(before, from - 1), Number.POSITIVE_INFINITY);
   const common = Math.min(sharedLength(order.map(textOf)), Math.max(0, least));
-  // Where frequencies depend on the length of each text, texts are computed one at a time.
-  const isAlone = decoder.spec.ropes.some(({ long }) => long !== undefined);
+  const { isAlone } = decoder;
   const longest = textOf(order[0] as number);
   const beginning = isAlone
     ? undefined

@@ -70,7 +70,7 @@ export {
 export { type KindRule, SHARED_RULES } from "./page/layer-kinds.js";
 export type { GgufMetadata, GgufReading, LlamaCpp } from "./page/llama-cpp.js";
 export { blockOf, compareParts, type LayerPart, type OutsidePart, type Part } from "./page/parts.js";
-export { LAYER_TYPES, readRope } from "./page/rope.js";
+export { frequenciesAt, LAYER_TYPES, readRope } from "./page/rope.js";
 export type {
   Activation,
   AttentionSpec,

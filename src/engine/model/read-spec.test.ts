@@ -338,6 +338,12 @@ describe("configurations", () => {
     expect(spec.ropes.map(({ frequencies }) => frequencies[0])).toEqual([1 / 8, 1]);
   });
 
+  it("a larger context is all that a larger max_position_embeddings changes", () => {
+    for (const name of ["mistral", "llama-bias-linear", "llama", "llama-yarn", "gemma3", "gemma4"]) {
+      expect(specOf(name, { max_position_embeddings: 4096 })).toEqual({ ...specOf(name), contextLength: 4096 });
+    }
+  });
+
   it("null counts as absent where transformers derives the value", () => {
     const spec = specOf("llama", { head_dim: null, num_key_value_heads: null });
     expect([spec.headDim, spec.kvHeads]).toEqual([2, 4]);

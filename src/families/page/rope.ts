@@ -74,9 +74,8 @@ export function readRopesByLayerType(
   };
 }
 
-interface Frequencies {
+interface Frequencies extends Pick<RopeSpec, "long" | "dynamic"> {
   readonly frequencies: readonly number[];
-  readonly long?: RopeSpec["long"];
   /** Default 1. */
   readonly attentionFactor?: number;
   /** Default none. */
@@ -142,6 +141,7 @@ function makeRope(
     dimensions,
     frequencies: Float64Array.from(made.frequencies),
     ...(made.long ? { long: made.long } : {}),
+    ...(made.dynamic ? { dynamic: made.dynamic } : {}),
     attentionFactor: made.attentionFactor ?? 1,
     theta,
     scaling: made.scaling ?? null,
@@ -157,9 +157,18 @@ function plain({ theta, dimensions }: Pick<TypeInput, "theta" | "dimensions">): 
 }
 
 /** The same rotation from another base. */
-export function withBase(rope: RopeSpec, theta: number): RopeSpec {
+export function withBase({ dynamic: _, ...rope }: RopeSpec, theta: number): RopeSpec {
   const { dimensions } = rope;
   return { ...rope, theta, frequencies: Float64Array.from(plain({ theta, dimensions })) };
+}
+
+/** Frequencies for new positions of a sequence of this length. */
+export function frequenciesAt(rope: RopeSpec, length: number): Float64Array {
+  const { theta, dimensions, long, dynamic } = rope;
+  if (long && length > long.above) return long.frequencies;
+  if (!dynamic || length <= dynamic.above) return rope.frequencies;
+  const growth = (dynamic.factor * length) / dynamic.above - (dynamic.factor - 1);
+  return Float64Array.from(plain({ theta: theta * growth ** (dimensions / (dimensions - 2)), dimensions }));
 }
 
 /** By the names of transformers, with the formulas of its modeling_rope_utils.py in float64. */
@@ -167,12 +176,18 @@ const TYPES: Readonly<Record<string, (input: TypeInput) => Frequencies>> = {
   default: (input) => ({ frequencies: plain(input) }),
   linear,
   proportional,
-  // Grows the base with sequences longer than the context; up to there it is the default.
-  dynamic: (input) => ({ frequencies: plain(input) }),
+  dynamic,
   yarn,
   longrope,
   llama3,
 };
+
+/** NTK: up to the context it is the default, and longer sequences have a larger base. */
+function dynamic(input: TypeInput): Frequencies {
+  const factor = input.fields.positive("factor");
+  if (input.dimensions < 4) input.fields.refuse("rope_type", "is dynamic, which rotates at least 4 dimensions");
+  return { frequencies: plain(input), dynamic: { above: input.contextLength, factor } };
+}
 
 /** Position interpolation: Chen et al. 2023, arXiv 2306.15595. */
 function linear(input: TypeInput): Frequencies {

@@ -116,6 +116,11 @@ export interface RopeSpec {
   readonly frequencies: Float64Array;
   /** Other frequencies for every position of a sequence longer than `above` positions (LongRoPE of Phi-3). */
   readonly long?: { readonly above: number; readonly frequencies: Float64Array };
+  /**
+   * Another base for new positions of a sequence of n positions, n larger than `above`: theta (factor n / above - factor +
+   * 1)^(dimensions / (dimensions - 2)). Keys in a cache keep theirs (dynamic).
+   */
+  readonly dynamic?: { readonly above: number; readonly factor: number };
   /** Multiplies cosine and sine, so scores grow by its square; 1 but for YaRN and LongRoPE. */
   readonly attentionFactor: number;
   /** Base of the frequencies before they were scaled. */
