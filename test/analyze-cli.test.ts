@@ -155,6 +155,34 @@ describe("what it prints", () => {
     expect(stdout).toMatch(/^expert +mean row +largest row +relative +untouched +rows above \(0\.01\)$/m);
   });
 
+  it("the published maps beside each expert's, and how like them it is", async () => {
+    const args = [...two, "--quiet", "--beside", "paper", "--out", "beside"];
+    const { status, stdout } = await analyze(args);
+    expect(status).toBe(DONE);
+    for (const name of ["math", "swahili"]) {
+      const title = new RegExp(
+        `^   ${name} \\(threshold [\\d.e-]+\\) +paper: math \\(mean of 2 maps\\) +paper: language \\(mean of 4 maps\\)$`,
+        "m",
+      );
+      expect(stdout).toMatch(title);
+    }
+    expect(stdout.match(/^ *\d+( +([\d.]+|·)){21}$/gm)).toHaveLength(24);
+    const svg = readFileSync(at("beside", "heatmap.svg"), "utf8");
+    expect(svg.match(/>paper: (math|language)</g)).toHaveLength(4);
+    const { paper } = readJson(at("beside", "analysis.json")) as unknown as Awaited<
+      ReturnType<typeof analyzeExperts>
+    >["analysis"];
+    expect(paper.map(({ expert, kind }) => `${expert} ${kind}`)).toEqual([
+      ...["math math", "math language", "swahili math", "swahili language"],
+    ]);
+    // All rows moved by more than the paper's thresholds.
+    const { correlation = null, interval = null } = paper[0]?.at[2] ?? {};
+    const ends = `${interval?.low.toFixed(2)} to ${interval?.high.toFixed(2)}`;
+    const cells = `${correlation?.toFixed(2)} (${ends})`;
+    const line = /^math +math \(2 maps\) +same everywhere +same everywhere +(.*)$/m.exec(stdout)?.[1];
+    expect(line).toBe(cells);
+  });
+
   it("warnings even with --quiet, and what was left out", async () => {
     const copy = await analyze(["--base", "base", "--expert", "copy=base", "--quiet", "--json"]);
     expect(copy).toMatchObject({ status: DONE, stderr: "warning: copy is identical to the base in every tensor\n" });

@@ -1,6 +1,6 @@
 // Heatmaps as SVG: cells, colours and names of any kind.
 import { expect, it } from "vitest";
-import { heatmapSvg } from "./heatmap.js";
+import { heatmapLines, heatmapSvg } from "./heatmap.js";
 
 const cells = [
   [0.1, 0.2],
@@ -43,4 +43,27 @@ it("puts three panels in a row", () => {
   };
   const [width = 0, height = 0] = size(3) ?? [];
   expect(size(4)).toEqual([width, height + 54 + 2 * 15 + 26]);
+});
+
+it("puts panels side by side in the terminal, layer beside layer", () => {
+  const panels = [
+    { title: "own", subtitle: "at 1", cells },
+    { title: "paper", cells: [...cells].reverse() },
+    { title: "last", cells },
+  ];
+  expect(heatmapLines({ title: "Changes", legend: "share", columns: ["q", "k"], panels }, false, 2)).toEqual([
+    "Changes",
+    "",
+    "  own (at 1)     paper",
+    "    q     k        q     k",
+    "1   40             10    20",
+    "0   10    20       40",
+    "",
+    "last",
+    "    q     k",
+    "1   40",
+    "0   10    20",
+    "",
+    "cells: share",
+  ]);
 });

@@ -204,21 +204,41 @@ function panelShapes({ title, subtitle, cells }: HeatmapPanel, place: PanelPlace
   ];
 }
 
-const CELL_WIDTH = 6;
+/** Characters of a cell, and between panels. */
+const [CELL_WIDTH, BETWEEN] = [6, 3];
 
-/** Lines of the figure. @param colors whether to color the cells */
-export function heatmapLines(heatmap: Heatmap, colors: boolean): string[] {
+/** Lines of the figure. @param colors whether to color the cells @param perRow panels side by side */
+export function heatmapLines(heatmap: Heatmap, colors: boolean, perRow = 1): string[] {
   const maximum = heatmapMaximum(heatmap);
+  const { columns, panels } = heatmap;
   const lines = [heatmap.title];
-  for (const { title, subtitle, cells } of heatmap.panels) {
-    const numberWidth = String(cells.length - 1).length;
-    lines.push("", subtitle === undefined ? title : `${title} (${subtitle})`);
+  for (let first = 0; first < panels.length; first += perRow) {
+    const row = panels.slice(first, first + perRow);
+    const layers = layersOf(row);
+    const numberWidth = String(layers - 1).length;
+    const width = CELL_WIDTH * columns.length + BETWEEN;
+    const join = (start: string, parts: readonly string[]) =>
+      [start.padEnd(numberWidth + 1), ...parts].join("").trimEnd();
+    const titles = row.map(({ title, subtitle }) => (subtitle === undefined ? title : `${title} (${subtitle})`));
     lines.push(
-      `${" ".repeat(numberWidth + 1)}${heatmap.columns.map((name) => center(name, CELL_WIDTH)).join("")}`.trimEnd(),
+      "",
+      titles.length === 1
+        ? (titles[0] ?? "")
+        : join(
+            "",
+            titles.map((title) => title.padEnd(width)),
+          ),
     );
-    for (let layer = cells.length - 1; layer >= 0; layer--) {
-      const row = (cells[layer] ?? []).map((value) => cell(value, maximum, colors)).join("");
-      lines.push(`${String(layer).padStart(numberWidth)} ${row}`.trimEnd());
+    const heading = columns.map((name) => center(name, CELL_WIDTH)).join("");
+    lines.push(
+      join(
+        "",
+        row.map(() => heading.padEnd(width)),
+      ),
+    );
+    for (let layer = layers - 1; layer >= 0; layer--) {
+      const own = row.map(({ cells }) => (cells[layer] ?? []).map((value) => cell(value, maximum, colors)).join(""));
+      lines.push(join(String(layer).padStart(numberWidth), [own.join(" ".repeat(BETWEEN))]));
     }
   }
   return [...lines, "", `cells: ${heatmap.legend}`];

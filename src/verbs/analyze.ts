@@ -32,12 +32,12 @@ export interface AnalyzeOptions
  * @throws CancelledError if the signal fires
  */
 export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
-  const { base, experts, folder, out, force } = options;
+  const { base, experts, folder, out, force, beside } = options;
   const models = [base, ...Object.values(experts).filter((source) => typeof source === "string")];
   const inputs = models.map((model) => resolve(folder ?? "", model));
   if (out !== undefined) await checkAnalysisOutput({ out, force }, inputs);
   const result = await measured(options);
-  if (out !== undefined) await writeAnalysis({ out, force }, result);
+  if (out !== undefined) await writeAnalysis({ out, force, beside }, result);
   return result.analysis;
 }
 

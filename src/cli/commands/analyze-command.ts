@@ -48,12 +48,15 @@ export function add(program: Command): void {
     )
     .option("--vocabulary <name>", "tokens to compare if vocabularies differ: base, an expert's name, or union")
     .option("--on <file>", ON_HELP)
+    .addOption(
+      new Option("--beside <maps>", "draw each expert's map beside the published ones").choices(["paper"] as const),
+    )
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder to write (default: print to the terminal only)")
     .option("--force", "replace an existing analysis");
   withWorkOptions(command).action(async (options) => {
     const start = performance.now();
-    const { base, expert, rows, threshold: thresholds, vocabulary, out, force } = options;
+    const { base, expert, rows, threshold: thresholds, vocabulary, out, force, beside } = options;
     const on = options.on === undefined ? undefined : await readTexts(options.on);
     const experts = Object.fromEntries(expert);
     const analysis = await runWithHub(options, (controls) =>
@@ -64,7 +67,7 @@ export function add(program: Command): void {
         thresholds,
         vocabulary,
         on,
-        ...(out === undefined ? {} : { out, force }),
+        ...(out === undefined ? {} : { out, force, beside }),
         ...controls,
       }),
     );
@@ -72,13 +75,13 @@ export function add(program: Command): void {
     if (analysis.skipped.length > 0)
       info(options, `skipped tensors that are not floating point: ${formatSome(analysis.skipped)}`);
     if (options.json) printJson(analysis);
-    else print(describe(analysis));
+    else print(describe(analysis, beside));
     if (analysis.thresholds.some(({ name }) => name === "auto")) info(options, `auto: ${AUTO_RULE}`);
     if (out !== undefined) info(options, `Wrote the analysis in ${elapsed(start)}; open ${join(out, "report.html")}`);
   });
 }
 
-function describe(analysis: Analysis): string[] {
+function describe(analysis: Analysis, beside?: "paper"): string[] {
   const { experts, matrices, thresholds } = analysis;
   const number = (value: number | null) => (value === null ? "" : value.toExponential(2));
   const rows = experts.map((name, i) => {
@@ -104,14 +107,35 @@ function describe(analysis: Analysis): string[] {
     return [name, cosine === null ? "" : cosine.toFixed(3), formatPercent(conflictShare), ...shared];
   });
   return [
-    ...heatmapLines(heatmapOf(analysis), hasColors(process.stdout)),
+    ...heatmapLines(heatmapOf(analysis, beside), hasColors(process.stdout), beside === undefined ? 1 : 3),
     "",
     "all attention and MLP matrices:",
     ...terminalLines({ columns: ["expert", ...[...columns, ...above].map(right)], rows }),
     ...(pairs.length > 0
       ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "conflict", ...shared].map(right)], rows: pairs })]
       : []),
+    ...paperLines(analysis),
     ...alignmentLines(analysis),
+  ];
+}
+
+/** One for each expert and kind of published maps. */
+function paperLines({ paper }: Analysis): string[] {
+  const columns = (paper[0]?.at ?? []).map(({ threshold }) => right(`at ${threshold}`));
+  const rows = paper.map(({ expert, kind, maps, at }) => [
+    expert,
+    `${kind} (${maps} maps)`,
+    ...at.map(({ correlation, interval }) => {
+      if (correlation === null) return "same everywhere";
+      const ends = interval && ` (${interval.low.toFixed(2)} to ${interval.high.toFixed(2)})`;
+      return `${correlation.toFixed(2)}${ends ?? ""}`;
+    }),
+  ]);
+  return [
+    "",
+    "like the paper's maps (mean rank correlation of cells; layers matched by relative depth; 95% interval, each layer",
+    "counted as one observation):",
+    ...terminalLines({ columns: ["expert", "published", ...columns], rows }),
   ];
 }
 

@@ -1,6 +1,7 @@
 import type { Heatmap } from "../../figures/index.js";
 import { compareParts, type Part } from "../../formats/checkpoint/index.js";
 import { type Analysis, isInProjection } from "./analysis.js";
+import { paperMaps } from "./paper-maps.js";
 
 /** Projections of the model, in the order of the figure; fused matrices in place of their parts. */
 export function projectionColumns({ parts }: Analysis): Part[] {
@@ -26,18 +27,27 @@ export function overlapOf(analysis: Analysis): { columns: string[]; cells: (numb
   return { columns: projectionColumns(analysis).map(columnName), cells };
 }
 
-/** The paper's figure of an analysis, at its first threshold. */
-export function heatmapOf(analysis: Analysis): Heatmap {
+/** The paper's figure of an analysis, at its first threshold. @param beside maps to put beside each expert's */
+export function heatmapOf(analysis: Analysis, beside?: "paper"): Heatmap {
   const [threshold] = analysis.thresholds;
   const own = new Set(threshold?.values).size > 1;
+  const columns = projectionColumns(analysis).map(columnName);
+  const published = beside === undefined ? [] : paperMaps(analysis.layers, columns);
   return {
     title: "Where the experts changed",
     legend: `share of rows above ${own ? "each expert's own" : "the"} threshold`,
-    columns: projectionColumns(analysis).map(columnName),
-    panels: analysis.experts.map((title, expert) => ({
-      title,
-      subtitle: `threshold ${(threshold?.values[expert] ?? 0).toExponential(2)}`,
-      cells: cellsOf(analysis, ({ experts }) => experts[expert]?.shares[0]),
-    })),
+    columns,
+    panels: analysis.experts.flatMap((title, expert) => [
+      {
+        title,
+        subtitle: `threshold ${(threshold?.values[expert] ?? 0).toExponential(2)}`,
+        cells: cellsOf(analysis, ({ experts }) => experts[expert]?.shares[0]),
+      },
+      ...published.map(({ kind, maps, cells }) => ({
+        title: `paper: ${kind}`,
+        subtitle: `mean of ${maps} maps`,
+        cells,
+      })),
+    ]),
   };
 }

@@ -18,6 +18,7 @@ import type { SourceRecipe } from "../methods/fields.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";
 import { resolveSource } from "../recipe/inner-recipes.js";
+import { type PaperLikeness, paperLikeness } from "./paper-maps.js";
 import { autoThreshold, countOverlap, countRows, jaccard, type RowOverlap, type ThresholdSpec } from "./thresholds.js";
 
 export interface AnalyzeOptions extends StreamOptions, SourceOptions {
@@ -94,6 +95,8 @@ export interface Analysis {
    * Null where states do not vary. Absent if no text was read.
    */
   readonly alignment?: { readonly texts: number; readonly pairs: readonly (readonly (number | null)[])[] };
+  /** How like each expert's map is to the published ones of math and of language experts. */
+  readonly paper: readonly PaperLikeness[];
   /** Tensors left out because they are not floating point. */
   readonly skipped: readonly string[];
   /** Warnings, such as experts equal to the base or values that are not finite. */
@@ -181,18 +184,23 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
 
   // A bias is a single row and would count as much as each of its matrix's thousands of rows.
   const withoutBiases = counted.filter(({ tensor, shape }) => shape.length > 1 || !tensor.endsWith(".bias"));
+  const rows = new Map(
+    deltas.flatMap(({ tensor, experts }) =>
+      names.map((name, i) => [`${name}/${tensor}`, experts[i]?.rows ?? new Float32Array()] as const),
+    ),
+  );
+  const tensors = counted.map((delta): TensorAnalysis => {
+    const { tensor, shape, layer, part } = delta;
+    return { tensor, shape, layer, part, ...figures([delta], names) };
+  });
+  const maps = { layers: root.layers, experts: names, thresholds: resolved, tensors };
   const analysis: Analysis = {
     format: 1,
     base: root.lead.checkpoint.name,
     architecture: root.lead.checkpoint.architecture,
-    layers: root.layers,
     rowAxis,
-    experts: names,
-    thresholds: resolved,
-    tensors: counted.map((delta) => {
-      const { tensor, shape, layer, part } = delta;
-      return { tensor, shape, layer, part, ...figures([delta], names) };
-    }),
+    ...maps,
+    paper: paperLikeness(maps, rows),
     parts: grouped(withoutBiases, ({ layer, part }) => `${layer} ${part}`).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),
@@ -204,11 +212,6 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
     warnings: [...unrelated, ...warningsOf(deltas, names)],
   };
-  const rows = new Map(
-    deltas.flatMap(({ tensor, experts }) =>
-      names.map((name, i) => [`${name}/${tensor}`, experts[i]?.rows ?? new Float32Array()] as const),
-    ),
-  );
   return { analysis, rows };
 }
 

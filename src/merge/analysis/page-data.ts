@@ -3,6 +3,7 @@ import { groupBy } from "../../kit/index.js";
 import { concatenate, pairsOf } from "../../tensor/streaming/index.js";
 import type { Analysis, AnalysisWithRows } from "./analysis.js";
 import { columnName, projectionColumns } from "./analysis-views.js";
+import { paperMaps } from "./paper-maps.js";
 import { countOverlap } from "./thresholds.js";
 
 /** One expert's changes of one matrix. */
@@ -56,6 +57,8 @@ export interface AnalysisPage {
     readonly conflict: number;
     readonly cells: readonly (readonly (PagePairCell | null)[])[];
   }[];
+  /** Mean published maps of a kind of expert, at this depth; absent from analyses of layergraft 2.0 and older. */
+  readonly paper?: ReturnType<typeof paperMaps>;
   readonly warnings: readonly string[];
 }
 
@@ -136,6 +139,7 @@ export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
     cells,
     totals,
     pairs,
+    paper: paperMaps(layers, names),
     warnings,
   };
 }

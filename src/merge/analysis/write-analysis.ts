@@ -15,6 +15,8 @@ export interface AnalysisOutput {
   readonly out: string;
   /** Replace an existing analysis. A folder with other files is never replaced. Default: false. */
   readonly force?: boolean | undefined;
+  /** Draws the published maps beside each expert's in heatmap.svg. Default: none. */
+  readonly beside?: "paper" | undefined;
 }
 
 /**
@@ -27,12 +29,12 @@ export function checkAnalysisOutput(output: AnalysisOutput, inputs: readonly str
 }
 
 /** Writes analysis.json, rows.safetensors, heatmap.svg and report.html. @throws OutputError if it cannot */
-export async function writeAnalysis({ out, force }: AnalysisOutput, result: AnalysisWithRows): Promise<void> {
+export async function writeAnalysis({ out, force, beside }: AnalysisOutput, result: AnalysisWithRows): Promise<void> {
   await mkdir(dirname(resolve(out)), { recursive: true });
   const fill = async (partial: string) => {
     await writeFile(join(partial, "analysis.json"), `${JSON.stringify(result.analysis, null, 1)}\n`);
     await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", pageData(result)));
-    await writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmapOf(result.analysis)));
+    await writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmapOf(result.analysis, beside)));
     const tensors = [...result.rows].map(([name, rows]) => {
       return { name, dtype: "F32" as const, shape: [rows.length], data: bytesOf(rows) };
     });

@@ -20,6 +20,7 @@ import {
 import { Heatmap, LayerTicks } from "./heatmap.js";
 import { Legend } from "./legend.js";
 import { PairPanel } from "./pair-panel.js";
+import { PaperPanel } from "./paper-panel.js";
 import { Threshold } from "./threshold.js";
 
 interface Props {
@@ -82,6 +83,12 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
             </section>
           );
         })}
+        {(data.paper ?? []).map(({ kind, maps, cells }) => (
+          <PaperPanel
+            key={kind}
+            {...{ columns: data.columns, kind, maps, cells, palette, cursor, onCursor: setCursor }}
+          />
+        ))}
         {data.pairs.length === 0 ? null : (
           <PairPanel {...{ data, names, steps, most, palette, accentOf, cursor, onCursor: setCursor }} />
         )}
