@@ -1,6 +1,7 @@
 // Benchmarks: npm run bench -- NAME. Each prints the machine, every peer's times in one interleaved run, and ratios.
 import { existsSync } from "node:fs";
 import { benchmarkAnalyze } from "./analyze.js";
+import { benchmarkCoverage } from "./coverage.js";
 import { benchmarkEngine } from "./engine.js";
 import { benchmarkEval } from "./eval.js";
 import { benchmarkExport } from "./export.js";
@@ -26,6 +27,7 @@ const benchmarks = {
   train: benchmarkTrain,
   serve: benchmarkServe,
   export: benchmarkExport,
+  coverage: benchmarkCoverage,
   real: benchmarkReal,
 };
 

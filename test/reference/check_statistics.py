@@ -4,13 +4,13 @@ Not part of `npm test`. Needs numpy, scipy and statsmodels. Run from the project
     python test/reference/check_statistics.py
     python test/reference/check_statistics.py --studies 4000
 Prints, for worlds of experts and items with known effects, how often the 95% interval of `crossedDifference` holds the true
-difference, and how often p is below 5% where there is none; beside them the plain crossed bootstrap without its scale, and an
-interval over items alone. Holm's correction, Student's t, McNemar's test and detectable differences are compared to the digit.
+difference, and how often p is below 5% where there is none; beside them a plain crossed bootstrap, and an interval over items
+alone. Holm's correction, Student's t, McNemar's test and detectable differences are compared to the digit.
 """
 import argparse, json, subprocess, sys, tempfile
 from pathlib import Path
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
@@ -18,7 +18,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--studies", type=int, default=1000)
 options = parser.parse_args()
 random = np.random.default_rng(7)
-DIST = (Path(__file__).parents[2] / "dist" / "api" / "subpaths" / "evaluate.js").as_uri()
+DIST = (Path(__file__).parents[2] / "dist" / "verbs" / "subpaths" / "evaluate.js").as_uri()
 failures = 0
 
 
@@ -57,7 +57,7 @@ for items, discordance, comparisons in ((250, 0.1, 1), (250, 0.3, 1), (1000, 0.1
 
 CROSSED = """(studies) => studies.map(({ first, second }) => {
   const models = (side) => side.map(({ levels, values }) => ({ levels, values: new Map(values.map((value, i) => [String(i), value])) }));
-  const { interval, pValue, degrees, difference } = lib.crossedDifference(models(first), models(second), { resamples: 400 });
+  const { interval, pValue, degrees, difference } = lib.crossedDifference(models(first), models(second));
   return { low: interval?.low ?? difference, high: interval?.high ?? difference, deviation: interval?.deviation ?? 0, pValue: pValue ?? 1, degrees };
 })"""
 
@@ -69,6 +69,10 @@ rest = y - y.mean() - rows[:, None] - columns[None, :]
 parts = np.array([(rows**2).sum() / 12, (columns**2).sum() / (30 * 29), (rest**2).sum() / (120 * 3 * 29)])
 variance = parts[0] + parts[1] - parts[2]
 degrees = variance**2 / (parts**2 / [3, 29, 87]).sum()
+# Fewer where the two intervals, over seeds and over items, are wider together.
+separate = ((variance - parts[1]) * stats.t.ppf(0.975, 3) ** 2 + parts[1] * stats.t.ppf(0.975, 29) ** 2) / variance
+if separate > stats.t.ppf(0.975, degrees) ** 2:
+    degrees = optimize.brentq(lambda df: stats.t.ppf(0.975, df) ** 2 - separate, 1, degrees)
 p = 2 * stats.t.sf(abs(y.mean()) / variance**0.5, degrees)
 check(f"two-way variance, degrees {degrees:.2f}, p {p:.4f}", np.allclose([found["deviation"], found["degrees"], found["pValue"]], [variance**0.5, degrees, p], rtol=1e-8))
 

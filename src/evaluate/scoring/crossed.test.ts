@@ -26,25 +26,34 @@ describe("crossedDifference", () => {
     expect(found.pValue).toBeCloseTo(0.5983, 3);
   });
 
-  it("has the variance of a two-way design, by hand", () => {
+  /** Mean squares of seeds by items, each over the number of cells, by hand. */
+  function partsOf(rows: readonly (readonly number[])[]) {
+    const [count, items] = [rows.length, rows[0]?.length ?? 0];
+    const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+    const squares = (values: readonly number[]) => values.reduce((sum, value) => sum + value ** 2, 0);
+    const grand = mean(rows.flat());
+    const seedMeans = rows.map(mean);
+    const itemMeans = Array.from({ length: items }, (_, i) => mean(rows.map((row) => row[i] ?? 0)));
+    const rest = rows.flatMap((row, s) =>
+      row.map((value, i) => value - (seedMeans[s] ?? 0) - (itemMeans[i] ?? 0) + grand),
+    );
+    const bySeed = squares(seedMeans.map((own) => own - grand)) / (count * (count - 1));
+    const byItem = squares(itemMeans.map((own) => own - grand)) / (items * (items - 1));
+    return { grand, bySeed, byItem, residual: squares(rest) / (count * items * (count - 1) * (items - 1)) };
+  }
+
+  it("has the variance and Satterthwaite's degrees of a two-way design, by hand", () => {
     // Three seeds, four items: rows of differences from a base of zeros.
     const rows = [
       [5, 6, 7, 2],
       [1, 2, 1, 4],
       [9, 7, 8, 6],
     ];
-    const seeds = rows.map((row, i) => model({ seed: `s${i}` }, row));
-    const found = crossedDifference([model({}, [0, 0, 0, 0])], seeds, { seed: 4 });
-    const grand = rows.flat().reduce((sum, value) => sum + value, 0) / 12;
-    const seedMeans = rows.map((row) => row.reduce((sum, value) => sum + value, 0) / 4);
-    const itemMeans = [0, 1, 2, 3].map((i) => rows.reduce((sum, row) => sum + (row[i] ?? 0), 0) / 3);
-    const squares = (values: readonly number[]) => values.reduce((sum, value) => sum + value ** 2, 0);
-    const bySeed = squares(seedMeans.map((mean) => mean - grand)) / (3 * 2);
-    const byItem = squares(itemMeans.map((mean) => mean - grand)) / (4 * 3);
-    const rest = rows.flatMap((row, s) =>
-      row.map((value, i) => value - (seedMeans[s] ?? 0) - (itemMeans[i] ?? 0) + grand),
+    const found = crossedDifference(
+      [model({}, [0, 0, 0, 0])],
+      rows.map((row, i) => model({ seed: `s${i}` }, row)),
     );
-    const residual = squares(rest) / (12 * 6);
+    const { grand, bySeed, byItem, residual } = partsOf(rows);
     const variance = bySeed + byItem - residual;
     expect(found.difference).toBeCloseTo(grand, 12);
     expect(found.interval?.deviation).toBeCloseTo(Math.sqrt(variance), 12);
@@ -53,6 +62,26 @@ describe("crossedDifference", () => {
     expect(found.over).toEqual({ factors: { seed: 3 }, items: 4 });
     // Two degrees of freedom, so far wider than 1.96 standard errors.
     expect((found.interval?.high ?? 0) - grand).toBeGreaterThan(2.5 * Math.sqrt(variance));
+  });
+
+  it("has fewer degrees where seeds seem to differ little, by hand", () => {
+    const rows = [
+      [1, 0, 1, 0, -1, 1, 0, 1, 0, 1],
+      [1, 0, 1, 1, 0, 1, 0, 1, 0, 1],
+      [1, 1, 1, 1, 0, 1, 0, 1, 1, 1],
+    ];
+    const found = crossedDifference(
+      [model({}, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
+      rows.map((row, i) => model({ seed: `s${i}` }, row)),
+    );
+    const { grand, bySeed, byItem, residual } = partsOf(rows);
+    const variance = bySeed + byItem - residual;
+    expect(variance).toBeGreaterThan(byItem);
+    // Student's t of 95%, from a table: 4.3027 with two degrees of freedom, 2.2622 with nine.
+    const reach = Math.sqrt((variance - byItem) * 4.3027 ** 2 + byItem * 2.2622 ** 2);
+    expect(found.interval?.low).toBeCloseTo(grand - reach, 4);
+    expect(found.interval?.high).toBeCloseTo(grand + reach, 4);
+    expect(found.degrees).toBeLessThan(variance ** 2 / (bySeed ** 2 / 2 + byItem ** 2 / 9 + residual ** 2 / 18));
   });
 
   it("pairs a merge with its own experts", () => {
@@ -91,12 +120,17 @@ describe("crossedDifference", () => {
     expect(crossedDifference([model({}, [0])], [model({}, [1])])).toMatchObject({ difference: 1, interval: undefined });
   });
 
-  it("is the same for the same seed, and another for another", () => {
-    const seeds = [0, 1, 2].map((s) => model({ s: `${s}` }, [s, 1, s * 2, 0.5]));
-    const run = (seed: number) => crossedDifference([model({}, [0, 0, 1, 0])], seeds, { seed }).interval;
-    expect(run(1)).toEqual(run(1));
-    expect(run(1)?.low).not.toBe(run(2)?.low);
-    expect(run(5)).toMatchObject({ seed: 5, resamples: 1000, level: 0.95 });
+  it("excludes 0 exactly where p is below 5%", () => {
+    const random = Random.of(3, "agreement");
+    let significant = 0;
+    for (let study = 0; study < 200; study++) {
+      const { base, merges } = drawStudy({ experts: [3, 2], items: 20, ofExpert: 0.5, ofPair: 0.1, lead: 0.7 }, random);
+      const { interval, pValue = 1 } = crossedDifference(base, merges);
+      expect(interval === undefined || interval.low > 0 || interval.high < 0).toBe(pValue < 0.05 || !interval);
+      if (pValue < 0.05) significant++;
+    }
+    expect(significant).toBeGreaterThan(10);
+    expect(significant).toBeLessThan(190);
   });
 });
 
@@ -184,7 +218,7 @@ describe("coverage", { tags: ["slow"] }, () => {
     let [held, significant] = [0, 0];
     for (let study = 0; study < studies; study++) {
       const { base, merges } = drawStudy(world, random);
-      const { interval, pValue = 1 } = crossedDifference(base, merges, { resamples: 300, seed: study });
+      const { interval, pValue = 1 } = crossedDifference(base, merges);
       if (interval && interval.low <= truth && interval.high >= truth) held++;
       if (pValue < 0.05) significant++;
     }

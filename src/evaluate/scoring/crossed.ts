@@ -1,6 +1,6 @@
 // Differences between methods whose models are samples too: experts (or seeds) crossed with items.
-import { Random } from "../../kit/index.js";
-import { type BootstrapOptions, type Interval, meanWithError, quantile } from "./statistics.js";
+import { SIGNIFICANCE_LEVEL } from "./significance.js";
+import type { Interval } from "./statistics.js";
 import { studentQuantile, studentTail } from "./student.js";
 
 /** One of the models that a method is averaged over, such as the merge of one pair of experts. */
@@ -25,9 +25,9 @@ export interface CrossedDifference {
   readonly interval: Interval | undefined;
   /** Two-sided t test with `degrees` of freedom; undefined where there is no interval. */
   readonly pValue: number | undefined;
-  /** Degrees of freedom (Satterthwaite). */
+  /** Degrees of freedom of interval and test. */
   readonly degrees: number;
-  /** What was resampled: the number of levels of each factor, and of items. */
+  /** What varies: the number of levels of each factor, and of items. */
   readonly over: { readonly factors: Readonly<Record<string, number>>; readonly items: number };
   /** Items that a model has no value for; they are left out for all. */
   readonly leftOut: number;
@@ -40,35 +40,46 @@ export interface CrossedDifference {
  *
  * Models of both methods that agree in the factors they share are paired: a merge with the expert it was made of, or with
  * the other merge of the same experts. Where the pairs fill the grid of their factors, each factor with two or more
- * levels is resampled. Else only the items are, and `over.factors` is empty: the interval is about these models.
+ * levels varies. Else only the items do, and `over.factors` is empty: the interval is about these models.
  *
- * The interval is a crossed bootstrap: levels of each factor and items are drawn with replacement, independently (the
- * pigeonhole bootstrap: Owen 2007, Annals of Applied Statistics 1; Owen and Eckles 2012, same journal, 6). Its spread is
- * known to be wrong for small grids: too small by (n - 1) / n for n experts, too large by noise that it counts once per
- * factor (McCullagh 2000, Bernoulli 6). So its quantiles are scaled to the unbiased variance of a crossed random-effects
- * design (sums of mean squares; Searle, Casella and McCulloch, Variance Components, 1992, chapter 4) times Student's t with
- * Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2). It is never narrower than over items alone.
- * test/reference/check_statistics.py has its coverage.
+ * The interval is Student's t with the unbiased variance of a crossed random-effects design (sums of mean squares; Searle,
+ * Casella and McCulloch, Variance Components, 1992, chapter 4), never below that over items alone. Its degrees of freedom
+ * are Satterthwaite's (1946, Biometrics Bulletin 2), or fewer: with few experts these are too many where experts differ
+ * more than they seem to, so the interval is also as wide as the root of the sum of squares of two of its own, over experts
+ * and over items (Howe 1974, Journal of the American Statistical Association 69). docs/evaluate-and-compare.md has its
+ * coverage.
  *
  * A factor with a single level (one base, one expert of a side) is taken as given.
  * @param first at least one model; differences are those of the second method less this one
- * @param options resamples (default 1000), seed (default 0), level (default 0.95)
+ * @param options level (default 0.95)
  */
 export function crossedDifference(
   first: readonly CrossedModel[],
   second: readonly CrossedModel[],
-  { resamples = 1000, seed = 0, level = 0.95 }: BootstrapOptions = {},
+  { level = 0.95 }: { readonly level?: number } = {},
 ): CrossedDifference {
   const { items, leftOut } = commonItems([...first, ...second]);
   const { factors, cells } = gridOf(first, second);
   const shape = [...factors.map(({ size }) => size), items.length];
+  const valuesOf = new Map(
+    [...first, ...second].map((model) => [model, Float64Array.from(items, (id) => model.values.get(id) ?? 0)]),
+  );
+  const meansOf = (models: readonly CrossedModel[]) => {
+    const [one, ...others] = models.map((model) => valuesOf.get(model) ?? new Float64Array());
+    if (!one || others.length === 0) return one ?? new Float64Array();
+    return one.map((value, i) => others.reduce((sum, own) => sum + (own[i] ?? 0), value) / models.length);
+  };
   const table = new Float64Array(cells.length * items.length);
   for (const [c, { plus, minus }] of cells.entries()) {
-    for (const [i, id] of items.entries()) table[c * items.length + i] = meanOf(plus, id) - meanOf(minus, id);
+    const subtracted = meansOf(minus);
+    table.set(
+      meansOf(plus).map((value, i) => value - (subtracted[i] ?? 0)),
+      c * items.length,
+    );
   }
-  const [before, after] = [first, second].map((models) => {
-    return items.reduce((sum, id) => sum + meanOf(models, id), 0) / items.length;
-  }) as [number, number];
+  const [before, after] = [first, second].map(
+    (models) => meansOf(models).reduce((sum, value) => sum + value, 0) / items.length,
+  ) as [number, number];
   const difference = after - before;
   const { variance, degrees } = items.length < 2 ? { variance: 0, degrees: 0 } : varianceOfMean(table, shape);
   const named = Object.fromEntries(factors.map(({ name, size }) => [name, size]));
@@ -76,15 +87,10 @@ export function crossedDifference(
   // Rounding leaves a trace where all values are equal.
   if (!(variance > 1e-24)) return { ...found, interval: undefined, pValue: undefined, degrees };
   const deviation = Math.sqrt(variance);
-  const draws = crossedDraws(table, shape, resamples, seed);
-  const mean = table.reduce((sum, value) => sum + value, 0) / table.length;
-  const drawn = meanWithError([...draws]).standardError * Math.sqrt(resamples);
-  const outside = 1 - level;
-  const scale = (deviation * studentQuantile(outside, degrees)) / (drawn * studentQuantile(outside, Infinity));
-  const end = (share: number) => difference + scale * (quantile(draws, share) - mean);
+  const reach = deviation * studentQuantile(1 - level, degrees);
   return {
     ...found,
-    interval: { low: end(outside / 2), high: end(1 - outside / 2), level, deviation, resamples, seed },
+    interval: { low: difference - reach, high: difference + reach, level, deviation },
     pValue: studentTail(difference / deviation, degrees),
     degrees,
   };
@@ -110,13 +116,10 @@ export function pseudoValues(
   return values.every(Number.isFinite) ? values : undefined;
 }
 
-const meanOf = (models: readonly CrossedModel[], id: string) =>
-  models.reduce((sum, { values }) => sum + (values.get(id) ?? 0), 0) / models.length;
-
 function commonItems(models: readonly CrossedModel[]): { items: string[]; leftOut: number } {
-  const all = new Set(models.flatMap(({ values }) => [...values.keys()]));
-  const items = [...all].filter((id) => models.every(({ values }) => values.has(id)));
-  return { items, leftOut: all.size - items.length };
+  const items = [...(models[0]?.values.keys() ?? [])].filter((id) => models.every(({ values }) => values.has(id)));
+  if (models.every(({ values }) => values.size === items.length)) return { items, leftOut: 0 };
+  return { items, leftOut: new Set(models.flatMap(({ values }) => [...values.keys()])).size - items.length };
 }
 
 interface Cell {
@@ -163,22 +166,37 @@ function gridOf(
  * for odd and subtracted for even sizes of S, what remains is each component once.
  */
 function varianceOfMean(table: Float64Array, shape: readonly number[]): { variance: number; degrees: number } {
-  let [variance, spread, overItems] = [0, 0, 0];
-  let itemDegrees = 0;
-  for (let set = 1; set < 2 ** shape.length; set++) {
-    const isIn = (axis: number) => Math.floor(set / 2 ** axis) % 2 === 1;
-    let effect: { readonly values: Float64Array; readonly shape: readonly number[] } = { values: table, shape };
+  const parts = Array.from({ length: 2 ** shape.length - 1 }, (_, i) => {
+    const isIn = (axis: number) => Math.floor((i + 1) / 2 ** axis) % 2 === 1;
+    let effect: Effect = { values: table, shape };
     for (const axis of shape.keys()) effect = isIn(axis) ? centered(effect, axis) : averaged(effect, axis);
     const sizes = shape.filter((_, axis) => isIn(axis));
     const degrees = sizes.reduce((product, size) => product * (size - 1), 1);
     const squares = effect.values.reduce((sum, value) => sum + value ** 2, 0);
-    const part = squares / sizes.reduce((product, size) => product * size, degrees);
-    variance += sizes.length % 2 === 1 ? part : -part;
-    spread += part ** 2 / degrees;
-    if (sizes.length === 1 && isIn(shape.length - 1)) [overItems, itemDegrees] = [part, degrees];
+    const value = squares / sizes.reduce((product, size) => product * size, degrees);
+    return { value, degrees, axes: sizes.length, hasItems: isIn(shape.length - 1) };
+  });
+  const overItems = parts.find(({ axes, hasItems }) => axes === 1 && hasItems) as (typeof parts)[number];
+  const variance = parts.reduce((sum, { value, axes }) => sum + (axes % 2 === 1 ? value : -value), 0);
+  if (variance <= overItems.value) return { variance: overItems.value, degrees: overItems.degrees };
+  const satterthwaite = (sum: number, of: typeof parts) =>
+    Math.max(1, sum ** 2 / of.reduce((all, { value, degrees }) => all + value ** 2 / degrees, 0));
+  const experts = parts.filter(({ axes, hasItems }) => axes === 1 && !hasItems);
+  const ofExperts = satterthwaite(
+    experts.reduce((sum, { value }) => sum + value, 0),
+    experts,
+  );
+  const squared = (degrees: number) => studentQuantile(SIGNIFICANCE_LEVEL, degrees) ** 2;
+  const separate = (variance - overItems.value) * squared(ofExperts) + overItems.value * squared(overItems.degrees);
+  const wider = Math.sqrt(separate / variance);
+  let [low, high] = [1, satterthwaite(variance, parts)];
+  if (studentTail(wider, high) >= SIGNIFICANCE_LEVEL) return { variance, degrees: high };
+  for (let step = 0; step < 40; step++) {
+    const middle = (low + high) / 2;
+    if (studentTail(wider, middle) > SIGNIFICANCE_LEVEL) low = middle;
+    else high = middle;
   }
-  if (variance <= overItems) return { variance: overItems, degrees: itemDegrees };
-  return { variance, degrees: Math.max(1, variance ** 2 / spread) };
+  return { variance, degrees: low };
 }
 
 interface Effect {
@@ -206,39 +224,4 @@ function centered(effect: Effect, axis: number): Effect {
     values: values.map((value, at) => value - (means[Math.floor(at / (inner * size)) * inner + (at % inner)] ?? 0)),
     shape,
   };
-}
-
-/** Means of resampled grids, sorted. */
-function crossedDraws(table: Float64Array, shape: readonly number[], resamples: number, seed: number): Float64Array {
-  const random = Random.of(seed, "crossed bootstrap");
-  const items = shape.at(-1) ?? 1;
-  const cells = table.length / items;
-  const counts = shape.map((size) => new Float64Array(size));
-  const draw = (): number => {
-    for (const [axis, size] of shape.entries()) {
-      const own = counts[axis] as Float64Array;
-      own.fill(0);
-      for (let i = 0; i < size; i++) {
-        const level = random.below(size);
-        own[level] = (own[level] ?? 0) + 1;
-      }
-    }
-    const itemCounts = counts.at(-1) as Float64Array;
-    let total = 0;
-    for (let cell = 0; cell < cells; cell++) {
-      let [weight, rest] = [1, cell];
-      for (let axis = shape.length - 2; axis >= 0; axis--) {
-        const size = shape[axis] ?? 1;
-        weight *= counts[axis]?.[rest % size] ?? 0;
-        rest = Math.floor(rest / size);
-      }
-      if (weight === 0) continue;
-      let sum = 0;
-      const from = cell * items;
-      for (let i = 0; i < items; i++) sum += (itemCounts[i] ?? 0) * (table[from + i] ?? 0);
-      total += weight * sum;
-    }
-    return total / table.length;
-  };
-  return Float64Array.from({ length: resamples }, draw).sort();
 }

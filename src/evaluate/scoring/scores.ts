@@ -312,7 +312,7 @@ function addedBy(metric: Metric, items: readonly Judged[]): number[] | undefined
 }
 
 /**
- * Compares two methods of which one has several runs, such as seeds: runs and items are resampled (`crossedDifference`).
+ * Compares two methods of which one has several runs, such as seeds: runs and items vary (`crossedDifference`).
  * @param first judged items of each run
  * @throws RecipeError where the runs have no item in common, or an id stands twice
  */
@@ -320,7 +320,6 @@ export function compareRuns(
   metric: Metric,
   first: readonly (readonly JudgedItem[])[],
   second: readonly (readonly JudgedItem[])[],
-  options: Omit<BootstrapOptions, "level"> = {},
 ): Comparison & { readonly degrees: number } {
   const runs = [first, second].map((side, at) => side.map((items) => byId(metric, items, at)));
   const all = runs.flat();
@@ -336,7 +335,7 @@ export function compareRuns(
       return { levels, values: new Map(added.map((value, i) => [items[i]?.id ?? "", value])) };
     }),
   );
-  const found = crossedDifference(before ?? [], after ?? [], options);
+  const found = crossedDifference(before ?? [], after ?? []);
   const { difference, interval, pValue, degrees } = found;
   return {
     ...{ metric: metric.name, title: metric.title, scale: metric.scale, items: shared.length },

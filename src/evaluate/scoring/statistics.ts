@@ -98,7 +98,7 @@ function drawSums({ values, items, width }: Table, random: Random): number[] {
 }
 
 /** Of sorted values, with linear interpolation between them. */
-export function quantile(sorted: Float64Array, share: number): number {
+function quantile(sorted: Float64Array, share: number): number {
   const place = share * (sorted.length - 1);
   const below = Math.floor(place);
   const [low, high] = [sorted[below] ?? Number.NaN, sorted[Math.min(below + 1, sorted.length - 1)] ?? Number.NaN];

@@ -68,7 +68,7 @@ function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
   };
 }
 
-const LEADS = `Differences on the same items. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (a crossed bootstrap and Student's t); otherwise over items (McNemar's exact test, or sign flips). ${DIFFERENCES} p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.`;
+const LEADS = `Differences on the same items. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (Student's t); otherwise over items (McNemar's exact test, or sign flips). ${DIFFERENCES} p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.`;
 
 /** The rounds of a search, if there are several, and its configurations. */
 export function searchTables(search: SearchRow): ReportTable[] {
