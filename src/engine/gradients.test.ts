@@ -6,7 +6,8 @@ import { allGoldens, type Golden, golden } from "../../test/support/golden-decod
 import type { DecoderSpec } from "../families/index.js";
 import { readConfig } from "../formats/checkpoint/index.js";
 import { gradients, reachable } from "./graph/gradients.js";
-import { buildDecoder, FEEDS } from "./model/decoder-graph.js";
+import { buildDecoder } from "./model/decoder-graph.js";
+import { FEEDS } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
 import { locateWeights } from "./model/weight-names.js";
 import { RopeTables } from "./rope-tables.js";

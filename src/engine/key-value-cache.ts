@@ -1,8 +1,8 @@
-// Cached keys and values for the rows of a batch. Used rows are always the first ones and are fed in place.
-// Shapes: B rows, K key and value heads, T positions, E width of a head.
+// What is cached for the rows of a batch: keys and values, and states of fixed size. Used rows are always the first ones
+// and are fed in place. A row is copied or removed whole, as a state cannot be cut back to fewer positions.
 
-import type { DecoderSpec, LayerSpec } from "../families/index.js";
-import { FEEDS, pastKey, pastValue } from "./model/decoder-graph.js";
+import type { DecoderSpec } from "../families/index.js";
+import { type CachePart, cacheParts, FEEDS, feedShape } from "./model/feeds.js";
 import type { TensorValue } from "./runtime/session.js";
 
 /**
@@ -15,23 +15,10 @@ const PRESENT = 1n;
 // A segment that neither tokens nor padding have.
 const ABSENT = -1n;
 
-const PARTS = ["key", "value"] as const;
-
-/** Results of a run for one layer: [B, K, T, E]. */
-export type NewPositions = Readonly<Record<(typeof PARTS)[number], Float32Array>>;
-
-interface CachedLayer extends Record<(typeof PARTS)[number], Float32Array>, Pick<LayerSpec, "kvHeads" | "headDim"> {
-  readonly index: number;
-}
-
-/** The layers that have keys of their own. */
-export function cachedLayers({ layers }: DecoderSpec): number[] {
-  return [...layers.keys()].filter((index) => layers[index]?.keysOf === undefined);
-}
-
 export class KeyValueCache {
-  /** Layers that have keys of their own. */
-  readonly #layers: readonly CachedLayer[];
+  readonly parts: readonly CachePart[];
+  /** By part. */
+  readonly #data: Float32Array[];
   /** Filled positions of each row. */
   readonly #lengths: number[] = [];
   readonly #capacity: number;
@@ -42,11 +29,9 @@ export class KeyValueCache {
    * @param width positions to reserve
    */
   constructor(spec: DecoderSpec, rows: number, width = 0) {
+    this.parts = cacheParts(spec);
     this.#capacity = rows;
-    this.#layers = cachedLayers(spec).map((index) => {
-      const { kvHeads, headDim } = spec.layers[index] as LayerSpec;
-      return { index, kvHeads, headDim, key: new Float32Array(), value: new Float32Array() };
-    });
+    this.#data = this.parts.map((part) => new Float32Array(part.kind === "positions" ? 0 : rows * this.#rowSize(part)));
     this.#widen(Math.ceil(Math.max(1, width) / GROWTH) * GROWTH);
   }
 
@@ -69,9 +54,7 @@ export class KeyValueCache {
     const length = from.length(row);
     this.reserve(length);
     const to = this.add();
-    for (const [i, layer] of this.#layers.entries()) {
-      this.#copyRow(from.#layers[i] as CachedLayer, from, row, layer, to, length);
-    }
+    for (const part of this.parts.keys()) this.#copyRow(part, from, row, to, length);
     this.#lengths[to] = length;
     return to;
   }
@@ -80,11 +63,11 @@ export class KeyValueCache {
   remove(row: number): void {
     const last = this.rows - 1;
     const length = this.length(last);
-    for (const layer of this.#layers) {
-      if (row !== last) this.#copyRow(layer, this, last, layer, row, this.#width);
+    for (const [i, part] of this.parts.entries()) {
+      if (row !== last) this.#copyRow(i, this, last, row, this.#width);
       // Zeros, as a leftover NaN would spoil even products with a weight of zero.
-      const size = this.#rowSize(layer);
-      for (const part of PARTS) layer[part].fill(0, last * size, last * size + size);
+      const size = this.#rowSize(part);
+      this.#data[i]?.fill(0, last * size, last * size + size);
     }
     this.#lengths[row] = length;
     this.#lengths.pop();
@@ -97,16 +80,26 @@ export class KeyValueCache {
     this.#widen(Math.ceil(wanted / GROWTH) * GROWTH);
   }
 
-  /** Appends the first `counts[row]` of T new positions to each row. @param layers of `cachedLayers` */
-  append(layers: readonly NewPositions[], time: number, counts: readonly number[]): void {
+  /** Appends the first `counts[row]` of T new positions to each row. @param fresh results of a pass, by part */
+  append(fresh: readonly Float32Array[], time: number, counts: readonly number[]): void {
     this.reserve(Math.max(...counts.map((count, row) => this.length(row) + count)));
-    for (const [i, layer] of this.#layers.entries()) {
-      const { kvHeads, headDim } = layer;
+    for (const [i, part] of this.parts.entries()) {
+      const [data, added] = [this.#data[i] as Float32Array, fresh[i] as Float32Array];
+      const { kind, strips, width } = part;
+      if (kind === "state") {
+        data.set(added.subarray(0, counts.length * this.#rowSize(part)));
+        continue;
+      }
+      const length = this.#lengthOf(part);
       for (const [row, count] of counts.entries()) {
-        for (let head = 0; head < kvHeads; head++) {
-          const from = (row * kvHeads + head) * time * headDim;
-          const to = ((row * kvHeads + head) * this.#width + this.length(row)) * headDim;
-          for (const part of PARTS) layer[part].set(layers[i]?.[part].subarray(from, from + count * headDim) ?? [], to);
+        // Of a window, the last positions stay.
+        const kept = kind === "window" ? Math.max(0, length - count) : this.length(row);
+        const first = kind === "window" ? Math.max(0, count - length) : 0;
+        for (let strip = row * strips; strip < (row + 1) * strips; strip++) {
+          const to = strip * length * width;
+          if (kind === "window") data.copyWithin(to, to + (length - kept) * width, to + length * width);
+          const from = strip * time * width;
+          data.set(added.subarray(from + first * width, from + count * width), to + kept * width);
         }
       }
     }
@@ -123,52 +116,46 @@ export class KeyValueCache {
       [FEEDS.pastSegments]: { dtype: "i64", shape: [rows, width], data: segments },
       [FEEDS.pastPositions]: { dtype: "i64", shape: [rows, width], data: positions },
     };
-    for (const layer of this.#layers) {
-      const shape = [rows, layer.kvHeads, width, layer.headDim];
-      const tensor = (data: Float32Array): TensorValue => {
-        return { dtype: "f32", shape, data: data.subarray(0, rows * this.#rowSize(layer)) };
-      };
-      feeds[pastKey(layer.index)] = tensor(layer.key);
-      feeds[pastValue(layer.index)] = tensor(layer.value);
+    for (const [i, part] of this.parts.entries()) {
+      const data = (this.#data[i] as Float32Array).subarray(0, rows * this.#rowSize(part));
+      feeds[part.feed] = { dtype: "f32", shape: feedShape(part, rows, width).map(Number), data };
     }
     return feeds;
   }
 
-  /** Elements of a row of one layer. */
-  #rowSize({ kvHeads, headDim }: CachedLayer): number {
-    return kvHeads * this.#width * headDim;
+  #lengthOf({ kind, length }: CachePart): number {
+    return kind === "positions" ? this.#width : length;
+  }
+
+  /** Elements of a row. */
+  #rowSize(part: CachePart): number {
+    return part.strips * this.#lengthOf(part) * part.width;
   }
 
   #widen(width: number): void {
     const old = this.#width;
     this.#width = width;
-    for (const layer of this.#layers) {
-      const { kvHeads, headDim } = layer;
-      for (const part of PARTS) {
-        const grown = new Float32Array(this.#capacity * this.#rowSize(layer));
-        for (let strip = 0; strip < this.rows * kvHeads; strip++) {
-          const [from, to] = [strip * old * headDim, (strip + 1) * old * headDim];
-          grown.set(layer[part].subarray(from, to), strip * width * headDim);
-        }
-        layer[part] = grown;
+    for (const [i, part] of this.parts.entries()) {
+      if (part.kind !== "positions") continue;
+      const [data, unit] = [this.#data[i] as Float32Array, part.width];
+      const grown = new Float32Array(this.#capacity * this.#rowSize(part));
+      for (let strip = 0; strip < this.rows * part.strips; strip++) {
+        grown.set(data.subarray(strip * old * unit, (strip + 1) * old * unit), strip * width * unit);
       }
+      this.#data[i] = grown;
     }
   }
 
-  /** Copies the first positions of a row, head by head. */
-  #copyRow(
-    from: CachedLayer,
-    owner: KeyValueCache,
-    fromRow: number,
-    to: CachedLayer,
-    toRow: number,
-    length: number,
-  ): void {
-    const { kvHeads, headDim } = to;
-    for (let head = 0; head < kvHeads; head++) {
-      const start = (fromRow * kvHeads + head) * owner.#width * headDim;
-      const end = (toRow * kvHeads + head) * this.#width * headDim;
-      for (const part of PARTS) to[part].set(from[part].subarray(start, start + length * headDim), end);
+  /** Copies the first positions of a row, strip by strip; states whole. */
+  #copyRow(index: number, owner: KeyValueCache, fromRow: number, toRow: number, positions: number): void {
+    const part = this.parts[index] as CachePart;
+    const [from, to] = [owner.#data[index] as Float32Array, this.#data[index] as Float32Array];
+    const { strips, width } = part;
+    const length = part.kind === "positions" ? positions : part.length;
+    for (let strip = 0; strip < strips; strip++) {
+      const start = (fromRow * strips + strip) * owner.#lengthOf(part) * width;
+      const end = (toRow * strips + strip) * this.#lengthOf(part) * width;
+      to.set(from.subarray(start, start + length * width), end);
     }
   }
 }

@@ -2,9 +2,9 @@
 
 import type { DecoderSpec, StoredWeight } from "../families/index.js";
 import type { BlendOptions } from "./blends.js";
-import type { Node } from "./graph/node.js";
-import { cachedLayers, KeyValueCache, type NewPositions } from "./key-value-cache.js";
-import { buildDecoder, FEEDS } from "./model/decoder-graph.js";
+import { KeyValueCache } from "./key-value-cache.js";
+import { buildDecoder } from "./model/decoder-graph.js";
+import { FEEDS } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
@@ -76,7 +76,7 @@ export class LoadedDecoder {
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<LoadedDecoder> {
     const spec = readSpec(source.config);
     const decoder = buildDecoder(spec, { cached: true });
-    const { graph, logits, keys, values } = decoder;
+    const { graph, logits, fresh } = decoder;
     const labels = graph.input(LABELS, "i64", ["rows"]);
     const head = {
       logits,
@@ -84,14 +84,10 @@ export class LoadedDecoder {
       best: graph.argMax(logits),
       [TOTAL]: graph.sum(logits, [1]),
     };
-    const layers = [...keys].map(([layer, key]) => ({
-      [newKey(layer)]: key,
-      [newValue(layer)]: values.get(layer) as Node,
-    }));
     const { threads, providers } = options;
     const bound = await bindWeights(decoder, source, options);
     const fed = options.asFloats ? feedsOf(bound.weights, decoder.weights) : {};
-    const outputs = Object.assign({}, head, ...layers) as Readonly<Record<string, Node>>;
+    const outputs = { ...head, ...Object.fromEntries([...fresh].map(([feed, node]) => [freshOf(feed), node])) };
     const model = lowerGraph(outputs, options.asFloats ? {} : { weights: bound.weights });
     const session = await openSession(model, { threads, providers });
     return new LoadedDecoder(spec, bound.notes, session, fed);
@@ -166,18 +162,11 @@ export class LoadedDecoder {
       ...cache.feeds(batch),
       ...this.#fed,
     };
-    const layers = cachedLayers(this.spec);
-    const grown = layers.flatMap((layer) => [newKey(layer), newValue(layer)]);
+    const grown = cache.parts.map(({ feed }) => freshOf(feed));
     const named = outputs.flatMap((output) => (output === "best" ? [output, TOTAL] : [output]));
     const results = await this.#session.run(feeds, [...named, ...grown]);
-    const fresh = layers.map(
-      (layer): NewPositions => ({
-        key: results[newKey(layer)]?.data as Float32Array,
-        value: results[newValue(layer)]?.data as Float32Array,
-      }),
-    );
     cache.append(
-      fresh,
+      cache.parts.map(({ feed }) => results[freshOf(feed)]?.data as Float32Array),
       time,
       tokens.map(({ length }) => length),
     );
@@ -211,5 +200,5 @@ function mostLikely(ids: BigInt64Array, totals: Float32Array): (number | undefin
   return Array.from(ids, (id, row) => (Number.isNaN(totals[row]) ? undefined : Number(id)));
 }
 
-const newKey = (layer: number) => `new.${layer}.key`;
-const newValue = (layer: number) => `new.${layer}.value`;
+/** Name of the output with what a pass adds to a part of the cache. */
+const freshOf = (feed: string) => `new.${feed}`;

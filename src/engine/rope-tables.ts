@@ -1,7 +1,7 @@
 // Tables of cosines and sines of rotary positions, which grow with the longest text.
 
 import { frequenciesAt, type RopeSpec } from "../families/index.js";
-import { FEEDS, ropeCos, ropeSin } from "./model/decoder-graph.js";
+import { FEEDS, ropeCos, ropeSin } from "./model/feeds.js";
 import type { TensorValue } from "./runtime/session.js";
 
 /** Initial rows of a table, which doubles for longer texts. */

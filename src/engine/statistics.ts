@@ -10,7 +10,8 @@ import type { StatisticsKind } from "../merge/index.js";
 import { beginOf } from "../text/index.js";
 import { gradients, inputsOf } from "./graph/gradients.js";
 import type { Node } from "./graph/node.js";
-import { buildDecoder, FEEDS, weightName } from "./model/decoder-graph.js";
+import { buildDecoder, weightName } from "./model/decoder-graph.js";
+import { FEEDS } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
 import { locateWeights } from "./model/weight-names.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
@@ -265,9 +266,10 @@ async function tokenParts(
       await session.close();
     }
   };
-  return spec.layers.map(({ weights: { q, k, v, o, gate, up, down } }, index): StatisticsPart => {
-    const all = [q, k, v, o, gate, up, down].filter((linear) => linear !== undefined);
-    const measured = options.kind === "activations" ? [gate ?? up] : all;
+  return spec.layers.map(({ weights }, index): StatisticsPart => {
+    const { gate, up } = weights;
+    const isProjection = ({ weight }: LinearWeights) => projections.has(weight);
+    const measured = options.kind === "activations" ? [gate ?? up] : Object.values(weights).filter(isProjection);
     // Matrices that are rows of one stored matrix have the same inputs.
     const statistics = new Map(
       measured.map((linear) => [names.get(linear.weight.name) as string, statisticOf(linear)]),

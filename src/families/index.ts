@@ -11,6 +11,7 @@ import { glm } from "./glm.js";
 import { gpt } from "./gpt.js";
 import { granite } from "./granite.js";
 import { hunyuan } from "./hunyuan.js";
+import { lfm } from "./lfm.js";
 import { llama } from "./llama.js";
 import { mistral } from "./mistral.js";
 import { olmo } from "./olmo.js";
@@ -38,6 +39,7 @@ export const FAMILIES: readonly Family[] = [
   ...apertus,
   ...ernie,
   ...hunyuan,
+  ...lfm,
   ...gpt,
   ...deepseek,
   ...bert,
@@ -80,7 +82,10 @@ export type {
   LinearWeights,
   NormSpec,
   NormWeights,
+  RecurrenceSpec,
+  RecurrenceWeights,
   RopeSpec,
+  StateSpec,
   StoredWeight,
 } from "./page/spec.js";
 export { DECODER_STEMS, type TensorNames } from "./page/tensor-names.js";

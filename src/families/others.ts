@@ -8,7 +8,6 @@ export const others: readonly Family[] = [
     modelTypes: ["afmoe"],
     kinds: [everyNth(4, { field: "global_attn_every_n_layers" }), denseBefore("num_dense_layers", 1)],
   },
-  { name: "LFM2 MoE", modelTypes: ["lfm2_moe"], kinds: [denseBefore("num_dense_layers", 1)] },
   { name: "CWM", modelTypes: ["cwm"], kinds: [everyNth(4, { first: 0 })] },
   { name: "MiniMax", modelTypes: ["minimax"], kinds: [everyNth(2, { others: LINEAR, first: 0 })] },
   {

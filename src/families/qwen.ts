@@ -1,11 +1,12 @@
 // Qwen 2 and 3: dense, with experts, with a tower of images, with linear attention.
 import type { ConfigFields } from "./page/config-fields.js";
-import type { Family, Traits } from "./page/family.js";
+import type { Family, Sizes, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR, SLIDING } from "./page/layer-kinds.js";
 import { type LlamaCpp, readBiases } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
+import type { LinearWeights, RecurrenceWeights } from "./page/spec.js";
 import { EXPERTS, LLAMA_PARTS } from "./page/tensor-names.js";
-import { attentionBiases, layerKinds, rmsNorm } from "./page/traits.js";
+import { attentionBiases, centredRmsNorm, layerKinds, rmsNorm } from "./page/traits.js";
 
 const DEFAULTS = {
   vocab_size: 151_936,
@@ -20,6 +21,18 @@ const DEFAULTS = {
 const QWEN_3: LlamaCpp = { name: "qwen3", biases: ["q", "k", "v"] };
 
 const WITH_EXPERTS = { parts: { ...LLAMA_PARTS, ...EXPERTS } }; // dense layers may be between the sparse ones
+
+const DELTA_KINDS = everyNth(4, { others: LINEAR, field: "full_attention_interval" });
+
+const DELTA_DEFAULTS = {
+  max_position_embeddings: 32_768,
+  head_dim: 256,
+  linear_conv_kernel_dim: 4,
+  linear_key_head_dim: 128,
+  linear_value_head_dim: 128,
+  linear_num_key_heads: 16,
+  linear_num_value_heads: 32,
+};
 
 export const qwen: readonly Family[] = [
   {
@@ -74,11 +87,97 @@ export const qwen: readonly Family[] = [
   },
   { name: "Qwen 3 MoE", modelTypes: ["qwen3_moe", "qwen3_vl_moe_text"], tensors: WITH_EXPERTS },
   {
-    name: "Qwen 3.5", // gated delta rule in most layers
-    modelTypes: ["qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"],
-    kinds: [everyNth(4, { others: LINEAR, field: "full_attention_interval" })],
+    name: "Qwen3-Next", // the gated delta rule in most layers, and gates of heads in the others
+    modelTypes: ["qwen3_next"],
+    reference: "Qwen team 2025, qwen.ai; transformers Qwen3NextForCausalLM",
+    kinds: [DELTA_KINDS],
+    defaults: {
+      ...DELTA_DEFAULTS,
+      vocab_size: 151_936,
+      hidden_size: 2048,
+      intermediate_size: 5632,
+      num_attention_heads: 16,
+      num_key_value_heads: 2,
+      num_experts: 512,
+    },
+    traits: (fields, sizes) =>
+      deltaTraits(fields, sizes, (linear, { keys, values, heads }) => ({
+        mix: linear("in_proj_qkvz", 2 * keys + 2 * values),
+        rate: linear("in_proj_ba", 2 * heads),
+      })),
   },
+  {
+    name: "Qwen 3.5", // the same, with more projections; in text alone, all axes of positions are the same
+    modelTypes: ["qwen3_5_text", "qwen3_5"],
+    reference: "Qwen team 2026, qwen.ai; transformers Qwen3_5ForCausalLM",
+    kinds: [DELTA_KINDS],
+    defaults: {
+      ...DELTA_DEFAULTS,
+      vocab_size: 248_320,
+      intermediate_size: 12_288,
+      num_attention_heads: 16,
+      num_key_value_heads: 4,
+    },
+    traits: (fields, sizes) =>
+      deltaTraits(fields, sizes, (linear, { keys, values, heads }) => ({
+        mix: linear("in_proj_qkv", 2 * keys + values),
+        outputGate: linear("in_proj_z", values),
+        rate: linear("in_proj_b", heads),
+        decay: linear("in_proj_a", heads),
+      })),
+  },
+  { name: "Qwen 3.5 MoE", modelTypes: ["qwen3_5_moe", "qwen3_5_moe_text"], kinds: [DELTA_KINDS] },
 ];
+
+interface DeltaSizes {
+  /** Width of all key heads, and of all heads of values. */
+  readonly keys: number;
+  readonly values: number;
+  readonly heads: number;
+}
+
+/** @param projections of the inputs of the delta rule, which families store in different tensors */
+function deltaTraits(
+  fields: ConfigFields,
+  sizes: Sizes,
+  projections: (linear: (name: string, rows: number) => LinearWeights, of: DeltaSizes) => RecurrenceWeights,
+): Traits {
+  const { hidden, layers } = sizes;
+  const [keyHeads, heads] = [fields.count("linear_num_key_heads"), fields.count("linear_num_value_heads")];
+  const [keyWidth, valueWidth] = [fields.count("linear_key_head_dim"), fields.count("linear_value_head_dim")];
+  if (heads % keyHeads !== 0) {
+    fields.refuse("linear_num_key_heads", `is ${keyHeads}; it must divide linear_num_value_heads, ${heads}`);
+  }
+  const kernel = fields.count("linear_conv_kernel_dim", 2);
+  const [keys, values] = [keyHeads * keyWidth, heads * valueWidth];
+  const channels = 2 * keys + values;
+  const stored = (name: string, ...shape: number[]) => ({ weight: { name: `linear_attn.${name}`, shape } });
+  const linear = (name: string, rows: number) => stored(`${name}.weight`, rows, hidden);
+  const every = fields.countOrNull("full_attention_interval") ?? 4;
+  const types = fields.choicesOrNull("layer_types", layers, [FULL, LINEAR]);
+  const norm = centredRmsNorm(fields);
+  return {
+    norm,
+    biases: attentionBiases(fields),
+    attention: { qkNorm: { ...norm, over: "head" }, gated: true },
+    ropes: [readRope({ fields, ...sizes, partial: 0.25, aliases: { mrope: "default" } })],
+    recurrence: {
+      kind: "delta",
+      kernel,
+      channels,
+      state: { heads, keyHeads, keyWidth, valueWidth },
+      weights: {
+        ...projections(linear, { keys, values, heads }),
+        convolution: stored("conv1d.weight", channels, 1, kernel),
+        decayScale: stored("A_log", heads),
+        decayBias: stored("dt_bias", heads),
+        innerNorm: stored("norm.weight", valueWidth),
+        mixed: stored("out_proj.weight", hidden, values),
+      },
+    },
+    layer: (index) => ({ recurs: types ? types[index] === LINEAR : (index + 1) % every !== 0 }),
+  };
+}
 
 function heads(fields: ConfigFields): Traits {
   return { biases: attentionBiases(fields), attention: { qkNorm: { ...rmsNorm(fields), over: "head" } } };

@@ -1,7 +1,7 @@
 // Reads folders with a tiny model and what transformers computed from it, for the engine's tests.
 // Not a reader of checkpoints in general: expected.safetensors is read whole.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type DecoderSpec, readSpec } from "../../src/engine/model/index.js";
 import { parseConfig } from "../../src/formats/checkpoint/index.js";
 import { readTensors, type Values } from "./decoder-fixtures.js";
@@ -52,9 +52,9 @@ export function golden(name: string): Golden {
   return readGolden(join(FIXTURES, name));
 }
 
-/** The description of a case's decoder. */
+/** The description of a case's decoder. @param name of a case of the repository, or its folder */
 export function specOf(name: string): DecoderSpec {
-  const file = join(FIXTURES, name, "config.json");
+  const file = join(resolve(FIXTURES, name), "config.json");
   return readSpec(parseConfig(JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>, file));
 }
 

@@ -392,6 +392,41 @@ export const CASES: Readonly<Record<string, Make>> = {
       constant: [2, 3],
     };
   },
+  linearAttention: (choose) => {
+    const [batch, time] = [choose.of<Dim>([1, 2, "batch"]), choose.of<Dim>([1, 5, "time"])];
+    const [keyHeads, group, K, V] = [
+      choose.number(1, 2),
+      choose.number(1, 2),
+      choose.number(1, 3),
+      choose.number(1, 2),
+    ];
+    const [delta, chunk, heads] = [choose.flag(), choose.of([1, 2, 4]), keyHeads * group];
+    const operand = (width: number): Operand => ({ shape: [batch, time, width], contents: "normal" });
+    return {
+      operands: [keyHeads * K, keyHeads * K, heads * V, heads, ...(delta ? [heads] : [])].map(operand),
+      build: (graph, [query, key, value, decay, ...rate]) =>
+        graph.linearAttention(
+          // As in models: keys of a length below 1, so that a state does not grow.
+          [query, graph.mul(graph.tanh(key as Node), 0.5), value, graph.neg(graph.mul(decay as Node, decay as Node))]
+            .map((node) => node as Node)
+            .concat(rate),
+          { heads, keyHeads, scale: 0.5, chunk, delta, part: "values" },
+        ),
+    };
+  },
+  recurrence: (choose) => {
+    const [steps, batch] = [choose.dim(), choose.shape(0, 2)];
+    const [A, E, scales] = [choose.number(1, 3), choose.number(1, 2), choose.flag()];
+    const size = scales ? 1 : A;
+    const reverse = choose.flag();
+    return {
+      operands: [
+        { shape: [steps, ...batch, size, size], contents: "normal" },
+        { shape: [steps, ...batch, A, E], contents: "normal" },
+      ],
+      build: (graph, [m, b]) => graph.recurrence(m as Node, b as Node, reverse),
+    };
+  },
   crossEntropy: (choose) => {
     const [rows, width] = [choose.dim(), choose.of(tableRows)];
     return {

@@ -1,5 +1,5 @@
 // The operations in float64 and plain loops: what derivatives and ONNX Runtime are checked against.
-import { type Dim, termsOf } from "../../src/engine/graph/dim.js";
+import { type Dim, quotientOf, termsOf } from "../../src/engine/graph/dim.js";
 import { reachable } from "../../src/engine/graph/gradients.js";
 import { GraphError, type Node } from "../../src/engine/graph/node.js";
 
@@ -23,6 +23,12 @@ interface AllAttributes {
   readonly interleaved: boolean;
   readonly approximate: string;
   readonly to: string;
+  readonly reverse: boolean;
+  readonly heads: number;
+  readonly keyHeads: number;
+  readonly scale: number;
+  readonly delta: boolean;
+  readonly part: string;
 }
 
 /** @param size the number that a size is in this evaluation */
@@ -296,6 +302,59 @@ const inverseRms: Evaluate = ([value], { epsilon }) => {
   return reduceRows(x, [...x.shape.slice(0, -1), 1], (row) => inverseRmsOf(row, epsilon));
 };
 
+/** Position by position. */
+const linearAttention: Evaluate = (inputs, { heads, keyHeads, scale, delta, part }) => {
+  const [query, key, value, decay] = inputs as [Value, Value, Value, Value];
+  const [rate, start] = delta ? [inputs[4], inputs[5]] : [undefined, inputs[4]];
+  const [batch, time, wide] = value.shape as [number, number, number];
+  const [K, V] = [(key.shape[2] as number) / keyHeads, wide / heads];
+  const read = new Float64Array(batch * time * wide);
+  const states = start ? start.data.slice() : new Float64Array(batch * heads * K * V);
+  for (let row = 0; row < batch; row++) {
+    for (let head = 0; head < heads; head++) {
+      const state = states.subarray((row * heads + head) * K * V, (row * heads + head + 1) * K * V);
+      for (let t = 0; t < time; t++) {
+        const at = row * time + t;
+        const keyAt = (at * keyHeads + Math.floor(head / (heads / keyHeads))) * K;
+        const kept = Math.exp(decay.data[at * heads + head] as number);
+        for (let i = 0; i < K * V; i++) state[i] = (state[i] as number) * kept;
+        for (let j = 0; j < V; j++) {
+          const column = (of: Value) =>
+            Array.from({ length: K }, (_, i) => (of.data[keyAt + i] as number) * (state[i * V + j] as number));
+          const total = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
+          const given = value.data[(at * heads + head) * V + j] as number;
+          const added = rate ? (rate.data[at * heads + head] as number) * (given - total(column(key))) : given;
+          for (let i = 0; i < K; i++) {
+            state[i * V + j] = (state[i * V + j] as number) + (key.data[keyAt + i] as number) * added;
+          }
+          read[(at * heads + head) * V + j] = scale * total(column(query));
+        }
+      }
+    }
+  }
+  return part === "values" ? { shape: value.shape, data: read } : { shape: [batch, heads, K, V], data: states };
+};
+
+const recurrence: Evaluate = (inputs, { reverse }) => {
+  const [m, b] = inputs as [Value, Value];
+  const steps = b.shape[0] as number;
+  const cut = ({ shape, data }: Value, step: number): Value => {
+    const size = data.length / steps;
+    return { shape: shape.slice(1), data: data.slice(step * size, (step + 1) * size) };
+  };
+  const out = new Float64Array(b.data.length);
+  let state: Value = { shape: b.shape.slice(1), data: new Float64Array(b.data.length / steps) };
+  for (let n = 0; n < steps; n++) {
+    const step = reverse ? steps - 1 - n : n;
+    out.set(state.data, step * state.data.length);
+    const scales = m.shape.at(-1) === 1;
+    const attributes = { transA: false, transB: false, alpha: 1 } as AllAttributes;
+    const kept = (scales ? elementwise((x, y) => x * y) : matmul)([cut(m, step), state], attributes, Number);
+    state = { shape: state.shape, data: kept.data.map((x, i) => x + (cut(b, step).data[i] as number)) };
+  }
+  return { shape: b.shape, data: out };
+};
+
 /** softmax, or its logarithm */
 const softmaxLike =
   (of: (logarithm: number) => number): Evaluate =>
@@ -331,7 +390,7 @@ export const EVALUATIONS: Readonly<Record<string, Evaluate>> = {
   reshape: ([x], { shape }, size) => ({ shape: shape.map(size), data: (x as Value).data }),
   expand: ([x], { shape }, size) => spread(x as Value, shape.map(size)),
   ...{ cast, gelu, matmul, sum, transpose, slice, pad, concat, gather, scatterRows, pick, oneHot, argMax },
-  ...{ rmsNorm, inverseRms, rope, crossEntropy },
+  ...{ rmsNorm, inverseRms, rope, crossEntropy, linearAttention, recurrence },
 };
 
 /**
@@ -363,7 +422,8 @@ export function evaluate(outputs: readonly Node[], feeds: ReadonlyMap<string, Va
 export function resolveDim(dim: Dim, values: ReadonlyMap<string, number>): number {
   return termsOf(dim).reduce((sum, { factor, symbols }) => {
     const product = symbols.reduce((all, symbol) => {
-      const value = values.get(symbol);
+      const quotient = quotientOf(symbol);
+      const value = quotient ? Math.ceil(resolveDim(quotient.dim, values) / quotient.by) : values.get(symbol);
       if (value === undefined) throw new RangeError(`the size ${symbol} is not known`);
       return all * value;
     }, factor);

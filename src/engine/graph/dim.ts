@@ -1,7 +1,7 @@
 // Sizes of axes: numbers, or polynomials in symbols such as `batch` and `time` in canonical form, so that equal sizes are
-// equal strings.
+// equal strings. A quotient that is rounded up is a symbol, too: `time/64`.
 
-/** A size: a number, or an expression such as `batch`, `2*batch*time`, `past+time`. */
+/** A size: a number, or an expression such as `batch`, `2*batch*time`, `past+time`, `64*time/64`. */
 export type Dim = number | string;
 
 /** Terms of a polynomial: the product of symbols (sorted, joined by `*`; "" for the constant) and its factor. */
@@ -72,10 +72,21 @@ export function subtractDims(a: Dim, b: Dim): Dim | undefined {
   return [...rest.values()].every((factor) => factor > 0) ? format(rest) : undefined;
 }
 
+/** How many parts of a size a number or a symbol has, rounded up. */
+export function divideDim(dim: Dim, by: number): Dim {
+  return typeof dim === "number" ? Math.ceil(dim / by) : `${dim}/${by}`;
+}
+
+/** The symbol and the divisor of a quotient; undefined for another symbol. */
+export function quotientOf(symbol: string): { readonly dim: string; readonly by: number } | undefined {
+  const [dim = "", by] = symbol.split("/");
+  return by === undefined ? undefined : { dim, by: Number(by) };
+}
+
 /** Whether this is a valid size: a whole number, or sums of products of names and numbers. */
 export function isDim(dim: Dim): boolean {
   if (typeof dim === "number") return Number.isSafeInteger(dim) && dim >= 0;
-  return /^[\w.]+([*+][\w.]+)*$/.test(dim);
+  return /^[\w.]+(\/\d+)?([*+][\w.]+(\/\d+)?)*$/.test(dim);
 }
 
 /** Number of elements of a shape. */

@@ -5,7 +5,8 @@ import { draw } from "../../../test/support/graph-cases.js";
 import { evaluate, type Value } from "../../../test/support/graph-reference.js";
 import type { DecoderSpec } from "../../families/index.js";
 import { Random } from "../../kit/random.js";
-import { buildDecoder, type Decoder, FEEDS } from "../model/decoder-graph.js";
+import { buildDecoder, type Decoder } from "../model/decoder-graph.js";
+import { FEEDS } from "../model/feeds.js";
 import { gradients, reachable, splitRows } from "./gradients.js";
 import { Graph } from "./graph.js";
 import type { Node } from "./node.js";
@@ -140,11 +141,13 @@ function specOf(layers: number, tied = true): DecoderSpec {
       qkNorm: { kind: "rms", eps: 0.1, offset: 0, over: "head" },
       valueNorm: null,
       growth: { factor: 0.5, every: 2 },
+      gated: false,
     },
     activation: "silu",
     residualScale: 0.5,
     logitScale: 0.5,
     logitSoftcap: 4,
+    recurrence: null,
     ropes: [
       { pairs: "half", dimensions: 2, frequencies: Float64Array.of(1), attentionFactor: 1, theta: 1, scaling: null },
     ],

@@ -10,13 +10,29 @@ import { GraphError, type Node } from "./node.js";
  */
 export function gradients(graph: Graph, of: Node, withRespectTo: readonly Node[]): (Node | undefined)[] {
   if (of.dtype !== "f32" || of.shape.length > 0) throw new GraphError("gradients", "takes a scalar", [of]);
+  return derived(graph, of, graph.constant(1), withRespectTo, new Set());
+}
+
+/** What a gradient of a node adds to the gradients of these tensors, each of which counts as independent of the others. */
+export function pullBack(graph: Graph, of: Node, gradient: Node, to: readonly Node[]): (Node | undefined)[] {
+  return derived(graph, of, gradient, to, new Set(to));
+}
+
+/** @param ends nodes whose operands are not derived */
+function derived(
+  graph: Graph,
+  of: Node,
+  seed: Node,
+  withRespectTo: readonly Node[],
+  ends: ReadonlySet<Node>,
+): (Node | undefined)[] {
   const order = nodesBetween(of, withRespectTo);
   const onPath = new Set(order);
-  const gradientOf = new Map<Node, Node>([[of, graph.constant(1)]]);
+  const gradientOf = new Map<Node, Node>([[of, seed]]);
   for (const node of order.reverse()) {
     const gradient = gradientOf.get(node);
     const operation = OPERATIONS.get(node.op);
-    if (!gradient || !operation) continue;
+    if (!gradient || !operation || ends.has(node)) continue;
     const wanted = node.inputs.map((input) => onPath.has(input));
     if (!wanted.includes(true)) continue;
     const parts = operation.derive(graph, node, gradient, wanted);

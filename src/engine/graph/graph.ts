@@ -2,6 +2,7 @@
 import { addDims, type Dim, isDim, multiplyDims, sameDims } from "./dim.js";
 import { ELEMENTWISE } from "./elementwise.js";
 import { INDEXING } from "./indexing.js";
+import { LINEAR_ATTENTION, type LinearAttentionAttributes } from "./linear-attention.js";
 import { MATRIX } from "./matrix.js";
 import { MOVEMENT } from "./movement.js";
 import { NETWORK } from "./network.js";
@@ -219,6 +220,18 @@ export class Graph {
   /** Minus the log-probability of labels [N] under logits [N, V]. */
   readonly crossEntropy = this.#binary("crossEntropy");
 
+  /** See `linear-attention.ts`. The derivative computes chunks of 64 positions by default. */
+  linearAttention(
+    operands: readonly Node[],
+    { chunk = 64, ...rest }: Omit<LinearAttentionAttributes, "chunk"> & { readonly chunk?: number },
+  ): Node {
+    return this.apply("linearAttention", operands, { ...rest, chunk });
+  }
+  /** States before each step of S = M S + B along the first axis, from zero; of the last step first where `reverse`. */
+  recurrence(m: Node, b: Node, reverse = false): Node {
+    return this.apply("recurrence", [m, b], { reverse });
+  }
+
   // ---- for derivatives ----
 
   /** Sums over the axes that broadcasting added, so that x has this shape. */
@@ -243,5 +256,8 @@ export class Graph {
 }
 
 export const OPERATIONS: ReadonlyMap<string, Operation> = new Map(
-  [...ELEMENTWISE, ...MATRIX, ...MOVEMENT, ...INDEXING, ...NETWORK].map((operation) => [operation.name, operation]),
+  [...ELEMENTWISE, ...MATRIX, ...MOVEMENT, ...INDEXING, ...NETWORK, ...LINEAR_ATTENTION].map((operation) => [
+    operation.name,
+    operation,
+  ]),
 );

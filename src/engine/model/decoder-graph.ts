@@ -9,26 +9,14 @@ import type {
   LinearWeights,
   NormSpec,
   NormWeights,
+  RecurrenceSpec,
   StoredWeight,
 } from "../../families/index.js";
 import type { Dim } from "../graph/dim.js";
 import { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
-
-/** Names of a decoder graph's feeds. Its other inputs are weights. */
-export const FEEDS = {
-  /** [B, T] tokens. */
-  ids: "ids",
-  /** [B, T] positions for rotation, windows and order; 0 for padding. */
-  positions: "positions",
-  /** [B, T] the text that a token belongs to; attention stays within it. Padding has its own number. */
-  segments: "segments",
-  /** [N] rows of the flattened [B T] whose logits are computed. */
-  rows: "rows",
-  /** The same for the cache, [B, P]. */
-  pastPositions: "past.positions",
-  pastSegments: "past.segments",
-} as const;
+import { type CachePart, cacheParts, FEEDS, feedShape, pastKey, pastValue, ropeCos, ropeSin } from "./feeds.js";
+import { recurrence, softplus } from "./recurrence-graph.js";
 
 /** Changes the result of a projection, such as by adding the product of low-rank factors. */
 export type Adapt = (graph: Graph, weight: StoredWeight, x: Node, y: Node) => Node;
@@ -54,18 +42,12 @@ export interface Decoder {
   readonly streams: readonly Node[];
   /** [N, V] */
   readonly logits: Node;
-  /** Rotated keys of the new positions, by layer that has its own: [B, K, T, E]; [B, K, P + T, E] if joined. */
-  readonly keys: ReadonlyMap<number, Node>;
-  /** Values of the same positions. */
-  readonly values: ReadonlyMap<number, Node>;
+  /**
+   * What a pass adds to each part of the cache, by its feed: rotated keys, and values, of the new positions [B, K, T, E],
+   * or of all [B, K, P + T, E] if joined; what a convolution reads of the new positions [B, T, channels].
+   */
+  readonly fresh: ReadonlyMap<string, Node>;
 }
-
-/** Names of the feeds of a layer's cached keys and values, [B, K, P, E]. */
-export const pastKey = (layer: number): string => `past.${layer}.key`;
-export const pastValue = (layer: number): string => `past.${layer}.value`;
-/** Names of the feeds of a rotation's tables, [positions, dimensions / 2]. */
-export const ropeCos = (rope: number): string => `rope.${rope}.cos`;
-export const ropeSin = (rope: number): string => `rope.${rope}.sin`;
 
 /** The input name of a stored weight; rows of a tensor have their own. */
 export function weightName({ name, rows }: StoredWeight): string {
@@ -84,12 +66,13 @@ class Builder {
   readonly #spec: DecoderSpec;
   readonly #options: DecoderOptions;
   readonly #weights = new Map<string, StoredWeight>();
-  readonly #keys = new Map<number, Node>();
-  readonly #values = new Map<number, Node>();
+  readonly #parts: ReadonlyMap<string, CachePart>;
+  readonly #fresh = new Map<string, Node>();
 
   constructor(spec: DecoderSpec, options: DecoderOptions) {
     this.#spec = spec;
     this.#options = options;
+    this.#parts = new Map(cacheParts(spec).map((part) => [part.feed, part]));
   }
 
   build(): Decoder {
@@ -114,8 +97,7 @@ class Builder {
       weights: this.#weights,
       streams,
       logits: this.#cap(scaled, spec.logitSoftcap),
-      keys: this.#keys,
-      values: this.#values,
+      fresh: this.#fresh,
     };
   }
 
@@ -126,7 +108,7 @@ class Builder {
     const { beforeAttention, afterAttention, beforeFeedForward, afterFeedForward } = layer.weights;
     const scaled = (y: Node, after: NormWeights | undefined) => graph.mul(this.#norm(y, norm, after), residualScale);
     const read = this.#norm(x, norm, beforeAttention);
-    const attended = scaled(this.#attention(read, layer, index), afterAttention);
+    const attended = scaled(this.#mixed(read, layer, index), afterAttention);
     if (layout === "parallel") {
       return graph.add(graph.add(x, attended), scaled(this.#feedForward(read, layer), afterFeedForward));
     }
@@ -188,35 +170,51 @@ class Builder {
   /** a x^2 + x / 2 above 0, and (e^x - 1 - x) b + x / 2 below (Huang and Schlag 2024, arXiv 2411.13010). */
   #xielu(x: Node, { curveAbove, curveBelow }: LayerWeights): Node {
     const graph = this.#graph;
-    const softplus = (weight: StoredWeight) => {
-      const a = this.#weight(weight);
-      const size = graph.add(graph.relu(a), graph.relu(graph.neg(a)));
-      return graph.add(graph.relu(a), graph.log(graph.add(graph.exp(graph.neg(size)), 1)));
-    };
-    const above = graph.mul(graph.mul(x, x), softplus((curveAbove as NormWeights).weight));
+    const curve = (weights?: NormWeights) => softplus(graph, this.#weight((weights as NormWeights).weight));
+    const above = graph.mul(graph.mul(x, x), curve(curveAbove));
     // The smaller of x and a number just below 0, so that nothing overflows where the other branch counts.
     const negative = graph.where(graph.less(x, graph.constant(-1e-6)), x, -1e-6);
-    const factor = graph.add(softplus((curveBelow as NormWeights).weight), 0.5);
+    const factor = graph.add(curve(curveBelow), 0.5);
     const below = graph.mul(graph.sub(graph.sub(graph.exp(negative), 1), x), factor);
     return graph.add(graph.where(graph.less(graph.constant(0), x), above, below), graph.mul(x, 0.5));
   }
 
+  /** What a layer's positions x [B T, D] read from one another: by attention, or by a recurrence. */
+  #mixed(x: Node, layer: LayerSpec, index: number): Node {
+    const { q, o } = layer.weights;
+    if (q && o) return this.#attention(x, layer, index, { q, o });
+    return recurrence(x, layer.weights, index, {
+      graph: this.#graph,
+      spec: this.#spec.recurrence as RecurrenceSpec,
+      weight: (stored) => this.#weight(stored),
+      linear: (y, weights) => this.#linear(y, weights),
+      epsilon: this.#spec.norm.eps,
+      past: (feed) => this.#past(feed),
+      keep: (feed, node) => this.#fresh.set(feed, node),
+    });
+  }
+
   /** Attention of x [B T, D] to itself and to the cache. */
-  #attention(x: Node, layer: LayerSpec, index: number): Node {
+  #attention(x: Node, layer: LayerSpec, index: number, { q, o }: Readonly<Record<"q" | "o", LinearWeights>>): Node {
     const graph = this.#graph;
     const { heads, attention } = this.#spec;
     const { kvHeads, headDim, keysOf = index } = layer;
-    const { q, k, v, o, qNorm, kNorm } = layer.weights;
-    const query = this.#grow(this.#turned(this.#linear(x, q), heads, qNorm, layer));
-    const past = this.#past(keysOf, layer);
+    const { k, v, qNorm, kNorm } = layer.weights;
+    const asked = this.#linear(x, q);
+    const halves = graph.reshape(asked, ["batch*time", heads, attention.gated ? 2 * headDim : headDim]);
+    const half = (i: number) =>
+      graph.reshape(graph.slice(halves, 2, i * headDim, (i + 1) * headDim), ["batch*time", heads * headDim]);
+    const query = this.#grow(this.#turned(attention.gated ? half(0) : asked, heads, qNorm, layer));
+    const [pastKeys, pastValues] = [this.#past(pastKey(keysOf)), this.#past(pastValue(keysOf))];
+    const past = pastKeys && pastValues ? { key: pastKeys, value: pastValues } : undefined;
     const isJoined = this.#options.cached === "joined";
     if (k && v) {
       const key = this.#turned(this.#linear(x, k), kvHeads, kNorm, layer);
       const value = this.#valueHeads(this.#linear(x, v), layer);
-      this.#keys.set(index, past && isJoined ? graph.concat([past.key, key], 2) : key);
-      this.#values.set(index, past && isJoined ? graph.concat([past.value, value], 2) : value);
+      this.#fresh.set(pastKey(index), past && isJoined ? graph.concat([past.key, key], 2) : key);
+      this.#fresh.set(pastValue(index), past && isJoined ? graph.concat([past.value, value], 2) : value);
     }
-    const [key, value] = [this.#keys.get(keysOf) as Node, this.#values.get(keysOf) as Node];
+    const [key, value] = [this.#fresh.get(pastKey(keysOf)) as Node, this.#fresh.get(pastValue(keysOf)) as Node];
 
     // Heads that share keys are neighbours, so they form one longer matrix and no key is repeated.
     const group = heads / kvHeads;
@@ -243,17 +241,14 @@ class Builder {
       mixed = mixWith(graph.softmax(graph.add(scoresWith(key), mask)), value);
     }
     const together = graph.transpose(graph.reshape(mixed, ["batch", heads, "time", headDim]), [0, 2, 1, 3]);
-    return this.#linear(graph.reshape(together, ["batch*time", heads * headDim]), o);
+    const flat = graph.reshape(together, ["batch*time", heads * headDim]);
+    return this.#linear(attention.gated ? graph.mul(flat, graph.sigmoid(half(1))) : flat, o);
   }
 
-  /** Cached keys and values of a layer. */
-  #past(layer: number, { kvHeads, headDim }: LayerSpec): { readonly key: Node; readonly value: Node } | undefined {
-    if (!this.#options.cached) return undefined;
-    const shape = ["batch", kvHeads, "past", headDim];
-    return {
-      key: this.#graph.input(pastKey(layer), "f32", shape),
-      value: this.#graph.input(pastValue(layer), "f32", shape),
-    };
+  /** A part of the cache, by its feed; undefined without one. */
+  #past(feed: string): Node | undefined {
+    const part = this.#options.cached ? this.#parts.get(feed) : undefined;
+    return part && this.#graph.input(feed, "f32", feedShape(part, "batch", "past"));
   }
 
   /** [B T, heads E] as [B, heads, T, E], normalised where the family does. */

@@ -3,11 +3,7 @@ export {
   type Adapt,
   buildDecoder,
   type Decoder,
-  FEEDS,
-  pastKey,
-  pastValue,
-  ropeCos,
-  ropeSin,
 } from "./decoder-graph.js";
+export { FEEDS, pastKey, pastValue, ropeCos, ropeSin } from "./feeds.js";
 export { readSpec } from "./read-spec.js";
 export { locateWeights, weightsOf } from "./weight-names.js";

@@ -6,11 +6,14 @@ import {
   type LayerWeights,
   type LinearWeights,
   type NormWeights,
+  type RecurrenceSpec,
+  type RecurrenceWeights,
   type RunnableFamily,
   readActivation,
   readRope,
   rmsNorm,
   type Sizes,
+  type StoredWeight,
   type Traits,
 } from "../../families/index.js";
 import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
@@ -22,9 +25,10 @@ const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" 
 
 /** The specification of a decoder. Where `fields` has problems afterwards, it must not be used. */
 export function specOf(family: RunnableFamily, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
-  const sizes = readSizes(fields, config.layers ?? fields.count(config.layersField));
+  const usual = readSizes(fields, config.layers ?? fields.count(config.layersField));
+  const traits = family.traits(fields, usual);
+  const sizes = { ...usual, ...traits.sizes };
   const { vocabularySize, hidden } = sizes;
-  const traits = family.traits(fields, sizes);
   const tied = config.tied ?? fields.flag("tie_word_embeddings");
   const { layers, ...shape } = sizes;
   return {
@@ -34,13 +38,14 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
     norm: traits.norm ?? rmsNorm(fields),
     layout: traits.layout ?? "sequential",
     attention: {
-      ...{ scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, valueNorm: null, growth: null },
+      ...{ scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, valueNorm: null, growth: null, gated: false },
       ...traits.attention,
     },
     activation: traits.activation ?? readActivation(fields),
     residualScale: traits.residualScale ?? 1,
     logitScale: traits.logitScale ?? 1,
     logitSoftcap: traits.logitSoftcap ?? null,
+    recurrence: traits.recurrence ? recurrenceOf(traits.recurrence) : null,
     ropes: traits.ropes ?? [readRope({ fields, ...sizes })],
     layers: Array.from({ length: layers }, (_, index) => {
       const layer = traits.layer?.(index) ?? {};
@@ -51,7 +56,7 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
     }),
     embedding: { name: "embed_tokens.weight", shape: [vocabularySize, hidden] },
     ...(traits.layerInputs ? { layerInputs: traits.layerInputs } : {}),
-    finalNorm: normWeights("norm", [hidden], traits.normBias ?? false),
+    finalNorm: normWeights(traits.names?.finalNorm ?? "norm", [hidden], traits.normBias ?? false),
     head: tied ? null : { name: "lm_head.weight", shape: [vocabularySize, hidden] },
   };
 }
@@ -75,10 +80,16 @@ function readSizes(fields: ConfigFields, layers: number): Sizes {
   };
 }
 
+/** A recurrence without its names. */
+function recurrenceOf({ weights: _, ...spec }: NonNullable<Traits["recurrence"]>): RecurrenceSpec {
+  return spec;
+}
+
 function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: LayerTraits): LayerWeights {
   const { hidden, heads, kvHeads, headDim, feedForward } = sizes;
   const { fused, biases = {}, normBias = false, norms = PRE_NORMS, feedForward: names = GATED } = traits;
-  const [q, kv] = [heads * headDim, kvHeads * headDim];
+  const [width, kv] = [heads * headDim, kvHeads * headDim];
+  const q = traits.attention?.gated ? 2 * width : width;
   const linear = (name: string, rows: number, columns: number, bias = false): LinearWeights => ({
     weight: { name: `${prefix}${name}.weight`, shape: [rows, columns] },
     ...(bias ? { bias: { name: `${prefix}${name}.bias`, shape: [rows] } } : {}),
@@ -107,17 +118,31 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: Layer
     role,
     normWeights(`${prefix}${name}`, [hidden], normBias),
   ]);
-  return {
+  const attention = () => ({
     q: query as LinearWeights,
     ...(layer.keysOf === undefined && key && value ? { k: key, v: value, ...(kNorm ? { kNorm } : {}) } : {}),
-    o: linear("self_attn.o_proj", hidden, q, biases.o),
+    o: linear(traits.names?.o ?? "self_attn.o_proj", hidden, width, biases.o),
     ...(qNorm ? { qNorm } : {}),
+  });
+  return {
+    ...(layer.recurs ? prefixed(traits.recurrence?.weights ?? {}, prefix) : attention()),
     ...(gate ? { gate } : {}),
     up: up as LinearWeights,
     down: linear(names.down, hidden, feedForward, biases.feedForward),
     ...Object.fromEntries(layerNorms),
     ...traits.layerWeights?.(prefix),
   };
+}
+
+/** Weights whose names begin within a layer, by their whole names. */
+function prefixed(weights: RecurrenceWeights, prefix: string): RecurrenceWeights {
+  const named = (stored: StoredWeight) => ({ ...stored, name: prefix + stored.name });
+  return Object.fromEntries(
+    Object.entries(weights as Readonly<Record<string, LinearWeights>>).map(([role, { weight, bias }]) => [
+      role,
+      { weight: named(weight), ...(bias ? { bias: named(bias) } : {}) },
+    ]),
+  );
 }
 
 const QK_NORMS = { q: "q_norm", k: "k_norm" };

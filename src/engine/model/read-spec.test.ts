@@ -70,7 +70,7 @@ describe("fields", () => {
   it("qwen2: biases on queries, keys and values; windows only where they are used", () => {
     const spec = specOf("qwen2");
     expect(spec.layers[0]?.weights.k?.bias).toEqual({ name: "layers.0.self_attn.k_proj.bias", shape: [4] });
-    expect(spec.layers[0]?.weights.o.bias).toBeUndefined();
+    expect(spec.layers[0]?.weights.o?.bias).toBeUndefined();
     expect(shapes(spec)).toEqual([
       [null, 0],
       [4, 0],
@@ -135,7 +135,8 @@ describe("fields", () => {
 
   it("gemma2: norms on both sides, softcaps, windows in every other layer", () => {
     const spec = specOf("gemma2");
-    expect(spec.attention).toEqual({ scale: 3 ** -0.5, softcap: 2, qkNorm: null, valueNorm: null, growth: null });
+    const without = { qkNorm: null, valueNorm: null, growth: null, gated: false };
+    expect(spec.attention).toEqual({ scale: 3 ** -0.5, softcap: 2, ...without });
     expect(spec.logitSoftcap).toBe(3);
     expect(rolesOf(spec).filter((role) => /^(before|after)/.test(role))).toEqual([
       ...["beforeAttention", "afterAttention", "beforeFeedForward", "afterFeedForward"],

@@ -35,7 +35,8 @@ export function weightsOf(spec: DecoderSpec): StoredWeight[] {
  */
 export function locateWeights(spec: DecoderSpec, names: Iterable<string>, where: string): WeightNames {
   const there = new Set(names);
-  const probe = spec.layers[0]?.weights.o.weight.name ?? "";
+  const { o, mixed } = spec.layers[0]?.weights ?? {};
+  const probe = (o ?? mixed)?.weight.name ?? "";
   const stems = [...there]
     .filter((name) => name === probe || name.endsWith(`.${probe}`))
     .map((name) => name.slice(0, name.length - probe.length))

@@ -2,7 +2,7 @@
 
 import { bytesOf } from "../../kit/files/index.js";
 import { RuntimeError } from "../../kit/index.js";
-import { type Dim, multiplyDims, symbolsOf, termsOf } from "../graph/dim.js";
+import { type Dim, multiplyDims, quotientOf, symbolsOf, termsOf } from "../graph/dim.js";
 import { reachable } from "../graph/gradients.js";
 import type { Node } from "../graph/node.js";
 import { LOWERINGS } from "./lowerings.js";
@@ -205,6 +205,11 @@ export class Emitter {
       if (feed) {
         const axis = feed.shape.indexOf(dim);
         return this.node("Shape", [feed.name], { start: axis, end: axis + 1 });
+      }
+      const quotient = dim.includes("*") || dim.includes("+") ? undefined : quotientOf(dim);
+      if (quotient) {
+        const above = this.node("Add", [this.size(quotient.dim), this.integers([quotient.by - 1])]);
+        return this.node("Div", [above, this.integers([quotient.by])]);
       }
       const terms = termsOf(dim);
       const [only] = terms;

@@ -2,7 +2,7 @@
 import type { Dim } from "../graph/dim.js";
 import type { Node } from "../graph/node.js";
 import type { Emitter } from "./lower.js";
-import { MICROSOFT } from "./onnx.js";
+import { MICROSOFT, OnnxModel } from "./onnx.js";
 
 type Lowering = (emitter: Emitter, node: Node) => string;
 
@@ -176,6 +176,61 @@ const inverseRms: Lowering = (emitter, { inputs: [input], attributes, shape }) =
   return emitter.node("Reciprocal", [emitter.node("Sqrt", [shifted])]);
 };
 
+/** One node computes the values and the last state. */
+const linearAttention: Lowering = (emitter, node) => {
+  const { heads, keyHeads, scale, delta } = node.attributes as {
+    heads: number;
+    keyHeads: number;
+    scale: number;
+    delta: boolean;
+  };
+  const value = (at: number) => (node.inputs[at] ? emitter.value(node.inputs[at]) : "");
+  const [query, key, values, decay, rate] = [0, 1, 2, 3, 4].map(value) as [string, string, string, string, string];
+  const state = value(delta ? 5 : 4);
+  const operands = [query, key, values, state, decay, ...(delta ? [rate] : [])];
+  const attributes = {
+    q_num_heads: keyHeads,
+    kv_num_heads: heads,
+    update_rule: delta ? "gated_delta" : "gated",
+    scale: { float: scale },
+  };
+  const outputs = emitter.nodeOf(2, "LinearAttention", operands, attributes, MICROSOFT);
+  const other = emitter.nodes.find(
+    ({ op, inputs, attributes }) =>
+      op === node.op &&
+      inputs.every((input, i) => input === node.inputs[i]) &&
+      attributes.part !== node.attributes.part,
+  );
+  const [own, rest] = node.attributes.part === "values" ? outputs : outputs.toReversed();
+  if (other && rest !== undefined) emitter.define(other, rest);
+  return own as string;
+};
+
+const recurrence: Lowering = (emitter, { inputs: [m, b], attributes, shape }) => {
+  const [steps, scaled] = [m as Node, (m as Node).shape.at(-1) === 1];
+  const unknown = (dims: readonly Dim[], name: string) =>
+    dims.map((dim, i) => (typeof dim === "number" ? dim : `${name}${i}`));
+  const body = new OnnxModel();
+  const state = shape.slice(1);
+  body.input("state", "f32", unknown(state, "s"));
+  body.input("m", "f32", unknown(steps.shape.slice(1), "m"));
+  body.input("b", "f32", unknown(state, "b"));
+  body.node(scaled ? "Mul" : "MatMul", ["m", "state"], ["kept"]);
+  body.node("Add", ["kept", "b"], ["next"]);
+  body.node("Identity", ["state"], ["before"]);
+  body.output("next", "f32", unknown(state, "n"));
+  body.output("before", "f32", unknown(state, "o"));
+  const start = emitter.node("Expand", [emitter.floats([0], []), emitter.shape(state)]);
+  const direction = attributes.reverse ? 1 : 0;
+  const [, states] = emitter.nodeOf(2, "Scan", [start, emitter.value(m), emitter.value(b)], {
+    body: { body },
+    num_scan_inputs: 2,
+    scan_input_directions: [direction, direction],
+    scan_output_directions: [direction],
+  });
+  return states as string;
+};
+
 export const LOWERINGS: Readonly<Record<string, Lowering>> = {
   neg: direct("Neg"),
   exp: direct("Exp"),
@@ -223,6 +278,8 @@ export const LOWERINGS: Readonly<Record<string, Lowering>> = {
   rope,
   rmsNorm,
   inverseRms,
+  linearAttention,
+  recurrence,
   crossEntropy: (emitter, { inputs: [logits, labels] }) =>
     emitter.node("Neg", [pickFrom(emitter, logSoftmaxOf(emitter, logits), labels)]),
 };

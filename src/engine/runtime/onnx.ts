@@ -35,10 +35,15 @@ export interface ExternalData {
 }
 
 /** An attribute. Plain numbers are integers; floats are written as `{ float: 1 }`, as ONNX distinguishes them. */
-export type OnnxAttribute = number | string | readonly number[] | { readonly float: number };
+export type OnnxAttribute =
+  | number
+  | string
+  | readonly number[]
+  | { readonly float: number }
+  | { readonly body: OnnxModel };
 
 /** AttributeProto.AttributeType */
-const TYPES = { float: 1, int: 2, string: 3, ints: 7 } as const;
+const TYPES = { float: 1, int: 2, string: 3, graph: 5, ints: 7 } as const;
 
 // TensorProto.DataLocation
 const EXTERNAL = 1;
@@ -46,6 +51,11 @@ const EXTERNAL = 1;
 /** A model under construction: ai.onnx operators of opset 21, com.microsoft ones of version 1, IR version 10. */
 export class OnnxModel {
   readonly #graph = new ProtoWriter().string(2, "layergraft");
+
+  /** As the body of a node of another model. */
+  get graph(): ProtoWriter {
+    return this.#graph;
+  }
 
   /**
    * Appends a node, in the order of computation. It is named after its first output.
@@ -142,6 +152,7 @@ function encodeAttribute(name: string, value: OnnxAttribute, node: string): Prot
   };
   if (typeof value === "number") return attribute.integer(3, checked(value)).integer(20, TYPES.int);
   if (typeof value === "string") return attribute.string(4, value).integer(20, TYPES.string);
+  if ("body" in value) return attribute.message(6, value.body.graph).integer(20, TYPES.graph);
   if ("float" in value) return attribute.float(2, value.float).integer(20, TYPES.float);
   return attribute.integers(8, value.map(checked)).integer(20, TYPES.ints);
 }

@@ -38,13 +38,18 @@ export interface OnnxGraph {
 /** Builds the graph of a decoder whose cache is fed and returned whole. */
 export function buildOnnxGraph(spec: DecoderSpec): OnnxGraph {
   const decoder = buildDecoder(spec, { cached: "joined", rows: "batch*kept" });
-  const { graph, logits, keys, values, weights } = decoder;
+  const { graph, logits, fresh, weights } = decoder;
   const outputs: Record<string, Node> = {
     logits: graph.reshape(logits, ["batch", "kept", spec.vocabularySize]),
   };
-  for (const [layer, key] of keys) {
-    outputs[`present.${layer}.key`] = key;
-    outputs[`present.${layer}.value`] = values.get(layer) as Node;
+  for (const layer of spec.layers.keys()) {
+    for (const [name, feed] of [
+      ["key", pastKey(layer)],
+      ["value", pastValue(layer)],
+    ] as const) {
+      const node = fresh.get(feed);
+      if (node) outputs[`present.${layer}.${name}`] = node;
+    }
   }
   return { decoder, outputs, uses: usesOf(reachable(Object.values(outputs)), weights) };
 }

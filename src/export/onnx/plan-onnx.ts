@@ -82,6 +82,12 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
       { file: source.config.file },
     );
   }
+  if (spec.recurrence) {
+    throw new CheckpointError(
+      `${source.name} cannot be exported for transformers.js: the export has no cache for the states of ${spec.family}. Use the engine, or export it as GGUF where its family is supported.`,
+      { file: source.config.file },
+    );
+  }
   const { decoder, outputs, uses } = buildOnnxGraph(spec);
   const { steps, notes } = findSteps(decoder, source);
 

@@ -2,7 +2,7 @@
 import type { ConfigFields, Json } from "./config-fields.js";
 import type { KindRule } from "./layer-kinds.js";
 import type { LlamaCpp } from "./llama-cpp.js";
-import type { AttentionSpec, DecoderSpec, LayerSpec, LayerWeights } from "./spec.js";
+import type { AttentionSpec, DecoderSpec, LayerSpec, LayerWeights, RecurrenceSpec, RecurrenceWeights } from "./spec.js";
 import type { TensorNames } from "./tensor-names.js";
 
 /** A family of models. All but its name is optional: what is missing is not known, or as in most families. */
@@ -50,10 +50,14 @@ export type LayerTraits = { readonly [K in LayerTrait]?: LayerSpec[K] | undefine
   readonly feedForward?: number | undefined;
   /** Whether its values are its keys, before norm and rotation. */
   readonly valuesAreKeys?: boolean | undefined;
+  /** Whether a recurrence replaces attention. */
+  readonly recurs?: boolean | undefined;
 };
 
 /** What a family has that Llama does not. */
 export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
+  /** Sizes that follow from other fields than usual. */
+  readonly sizes?: Partial<Sizes>;
   /** Whether norms have a bias. */
   readonly normBias?: boolean;
   /** Names of the norms that a layer has. */
@@ -67,10 +71,14 @@ export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   readonly fused?: { readonly qkv?: string; readonly gateUp?: string };
   /** Names of the norms of queries and keys. Default: q_norm and k_norm. */
   readonly qkNorms?: { readonly q: string; readonly k: string };
-  /** Each layer's window (default none), rotation (default the first), and sizes (default those of all layers). */
+  /** Each layer's window (default none), rotation (default the first), sizes (default those of all), and whether it recurs. */
   readonly layer?: (index: number) => LayerTraits;
   /** Further weights of a layer. @param prefix of their names */
   readonly layerWeights?: (prefix: string) => Partial<LayerWeights>;
+  /** Names of the output of attention and of the last norm. Default: self_attn.o_proj and norm. */
+  readonly names?: { readonly o?: string; readonly finalNorm?: string };
+  /** What replaces attention in some layers, and its weights by their names in a layer. */
+  readonly recurrence?: RecurrenceSpec & { readonly weights: RecurrenceWeights };
 }
 
 /** Defaults of LlamaConfig in transformers. */

@@ -38,6 +38,8 @@ export interface DecoderSpec {
   readonly logitScale: number;
   /** c: logits become c tanh(logits / c); null where there is none. */
   readonly logitSoftcap: number | null;
+  /** What replaces attention in the layers that have its weights; null where no layer has. */
+  readonly recurrence: RecurrenceSpec | null;
   /** The rotations that layers refer to by index; more than one where layers differ (Gemma 3). */
   readonly ropes: readonly RopeSpec[];
   /** From the input to the output. */
@@ -91,6 +93,8 @@ export interface AttentionSpec {
   readonly valueNorm: Pick<NormSpec, "eps"> | null;
   /** Queries at position p are multiplied by 1 + factor log(1 + floor(p / every)); null where they are not (Ministral 3). */
   readonly growth: { readonly factor: number; readonly every: number } | null;
+  /** Whether each head's rows of `q` are those of its query, then those of a gate of its output (Qwen3-Next). */
+  readonly gated: boolean;
 }
 
 export interface QkNormSpec extends NormSpec {
@@ -101,6 +105,29 @@ export interface QkNormSpec extends NormSpec {
   readonly over: "head" | "eachHead" | "width";
   /** Whether they follow the rotation (Hunyuan). Default: they precede it. */
   readonly afterRotation?: boolean;
+}
+
+/**
+ * Mixes positions through a state whose size does not grow with the text. convolution (LFM2): a short causal convolution
+ * of each channel by itself, between two gates. delta (Qwen3-Next): the gated delta rule after such a convolution.
+ */
+export interface RecurrenceSpec {
+  readonly kind: "convolution" | "delta";
+  /** Positions that the convolution reads, the present one among them. */
+  readonly kernel: number;
+  /** Width of what is convolved: of the delta rule, queries and keys of each key head, and values. */
+  readonly channels: number;
+  /** The state of linear attention; null for a convolution alone. */
+  readonly state: StateSpec | null;
+}
+
+/** One matrix [keyWidth, valueWidth] for each head. */
+export interface StateSpec {
+  readonly heads: number;
+  /** A divisor of heads: head h reads the key head floor(h / (heads / keyHeads)). */
+  readonly keyHeads: number;
+  readonly keyWidth: number;
+  readonly valueWidth: number;
 }
 
 /** gelu is exact (erf), gelu_tanh its usual approximation. xielu has two weights in each layer (Apertus). */
@@ -157,16 +184,16 @@ export interface LayerSpec {
   readonly weights: LayerWeights;
 }
 
-/** A layer's weights by role. A missing norm is not computed. */
-export interface LayerWeights {
-  /** [H E, D] */
-  readonly q: LinearWeights;
+/** A layer's weights by role. What is missing is not computed: a norm, attention, a recurrence. */
+export interface LayerWeights extends RecurrenceWeights {
+  /** [H E, D]; [2 H E, D] with gates. */
+  readonly q?: LinearWeights;
   /** [K E, D]; missing where keys are those of another layer. */
   readonly k?: LinearWeights;
   /** [K E, D]; that of keys where values are keys before their norm. */
   readonly v?: LinearWeights;
   /** [D, H E] */
-  readonly o: LinearWeights;
+  readonly o?: LinearWeights;
   readonly qNorm?: NormWeights;
   readonly kNorm?: NormWeights;
   /** [F, D]. down(activation(gate(x)) * up(x)) with a gate; down(activation(up(x))) without. */
@@ -190,6 +217,29 @@ export interface LayerWeights {
   readonly afterInput?: NormWeights;
   /** [1]: multiplies the stream at the end of a layer. */
   readonly scale?: NormWeights;
+}
+
+export interface RecurrenceWeights {
+  /**
+   * [rows, D]: all that the recurrence reads. Of a convolution, both gates around the input, [3 D, D]. Of the delta rule,
+   * queries, keys and values; with the gate of the output, head by head, where that has no weight of its own.
+   */
+  readonly mix?: LinearWeights;
+  /** [channels, 1, kernel] */
+  readonly convolution?: NormWeights;
+  /** [heads valueWidth, D]: gate of the output. */
+  readonly outputGate?: LinearWeights;
+  /** [heads, D]: rate of the delta rule; above it, key head by key head, the decay where that has no weight of its own. */
+  readonly rate?: LinearWeights;
+  /** [heads, D] */
+  readonly decay?: LinearWeights;
+  /** [heads]: the decay is exp(-exp(decayScale) softplus(decay + decayBias)). */
+  readonly decayScale?: NormWeights;
+  readonly decayBias?: NormWeights;
+  /** [valueWidth] */
+  readonly innerNorm?: NormWeights;
+  /** [D, width] */
+  readonly mixed?: LinearWeights;
 }
 
 /** y = x weight^T + bias. */

@@ -5,8 +5,8 @@ import { LAYER_TYPES, type LayerType } from "./rope.js";
 import type { Activation, NormSpec } from "./spec.js";
 
 /** Llama's norm: x / sqrt(mean(x^2) + eps) times the weight. */
-export function rmsNorm(fields: ConfigFields): NormSpec {
-  return { kind: "rms", eps: fields.positive("rms_norm_eps"), offset: 0 };
+export function rmsNorm(fields: ConfigFields, epsilon = "rms_norm_eps"): NormSpec {
+  return { kind: "rms", eps: fields.positive(epsilon), offset: 0 };
 }
 
 /** Gemma's: the same times 1 + weight. */

@@ -45,8 +45,8 @@ export interface LoraBaseTensor extends Selectable {
 }
 
 /**
- * Chooses the matrices that get factors: those of a selection that are in layers. Norms, biases and routers are not
- * trained, as in PEFT.
+ * Chooses the matrices that get factors: those of a selection that are in layers. Norms, biases, routers and
+ * convolutions are not trained, as in PEFT.
  * @param chosen names of the selected tensors
  * @param tensors all tensors of the base
  * @throws RecipeError if the selection has no matrices, or unsupported ones
@@ -83,6 +83,8 @@ const ROUTERS: readonly Part[] = ["router", "shared_expert_gate"];
 function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTensor): LoraModule[] {
   if (layer === null || ROUTERS.includes(part) || !name.endsWith(".weight") || shape.length < 2) return [];
   const [out = 0, input = 0] = shape;
+  // A convolution of each channel by itself.
+  if (shape.length === 3 && input === 1) return [];
   if (shape.length > 2 || transposed) {
     const what = transposed ? "is stored [in, out]" : "holds several matrices in one tensor";
     const message = `train: ${name} ${what}, which LoRA does not support here. Train it with PEFT.`;

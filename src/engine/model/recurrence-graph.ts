@@ -1,0 +1,173 @@
+// What replaces attention in a layer: positions are mixed through a state of fixed size.
+// Letters in shapes: as in decoder-graph.ts, and C for the channels of a convolution.
+
+import type {
+  LayerWeights,
+  LinearWeights,
+  NormWeights,
+  RecurrenceSpec,
+  StateSpec,
+  StoredWeight,
+} from "../../families/index.js";
+import type { Graph } from "../graph/graph.js";
+import type { Node } from "../graph/node.js";
+import { FEEDS, pastInputs, pastState } from "./feeds.js";
+
+/** What a decoder's builder does for a recurrence. */
+export interface RecurrenceTools {
+  readonly graph: Graph;
+  readonly spec: RecurrenceSpec;
+  readonly weight: (stored: StoredWeight) => Node;
+  readonly linear: (x: Node, weights: LinearWeights) => Node;
+  /** Of norms. */
+  readonly epsilon: number;
+  /** A part of the cache, by its feed; undefined without a cache. */
+  readonly past: (feed: string) => Node | undefined;
+  /** Names what a pass adds to it. */
+  readonly keep: (feed: string, fresh: Node) => void;
+}
+
+type Weights = Required<LayerWeights>;
+
+/** x [B T, D] after a recurrence. */
+export function recurrence(x: Node, weights: LayerWeights, layer: number, tools: RecurrenceTools): Node {
+  const mix = { convolution: gatedConvolution, delta: deltaRule }[tools.spec.kind];
+  return tools.linear(mix(x, weights as Weights, layer, tools), (weights as Weights).mixed);
+}
+
+/** LFM2's: a gate before the convolution and one after it. */
+function gatedConvolution(x: Node, { mix, convolution }: Weights, layer: number, tools: RecurrenceTools): Node {
+  const { graph, spec } = tools;
+  const all = tools.linear(x, mix);
+  const part = (i: number) => graph.slice(all, 1, i * spec.channels, (i + 1) * spec.channels);
+  return graph.mul(part(1), convolve(graph.mul(part(0), part(2)), convolution, layer, tools));
+}
+
+/** Added to the square of a key's length before its root is the divisor, as transformers does. */
+const LENGTH_EPSILON = 1e-6;
+
+/** The gated delta rule, with keys and queries of length 1 (Yang et al. 2024, arXiv 2412.06464). */
+function deltaRule(x: Node, weights: Weights, layer: number, tools: RecurrenceTools): Node {
+  const { graph } = tools;
+  const { heads, keyHeads, keyWidth, valueWidth } = tools.spec.state as StateSpec;
+  const { mixed, gate, rate, decay } = deltaInputs(x, weights, tools);
+  const convolved = graph.silu(convolve(mixed, weights.convolution, layer, tools));
+  const [q, k, v] = split(graph, convolved, 1, [keyHeads * keyWidth, keyHeads * keyWidth, heads * valueWidth]);
+  const unit = (y: Node) => {
+    const rows = graph.reshape(y, ["batch*time", keyHeads, keyWidth]);
+    return graph.mul(graph.mul(rows, graph.inverseRms(rows, LENGTH_EPSILON / keyWidth)), keyWidth ** -0.5);
+  };
+  const read = attend([unit(q), unit(k), v], decayOf(decay, weights, tools), layer, tools, {
+    scale: keyWidth ** -0.5,
+    rate: graph.sigmoid(rate),
+  });
+  const rows = graph.reshape(read, ["batch*time", heads, valueWidth]);
+  const normal = graph.rmsNorm(rows, tools.weight(weights.innerNorm.weight), tools.epsilon);
+  return graph.mul(graph.reshape(normal, ["batch*time", heads * valueWidth]), graph.silu(gate));
+}
+
+/** Queries, keys and values before the convolution [B T, channels], the gate of the output, and what rates are made of. */
+function deltaInputs(x: Node, { mix, outputGate, rate, decay }: LayerWeights, tools: RecurrenceTools) {
+  const { graph, linear } = tools;
+  const { heads, keyHeads, keyWidth, valueWidth } = tools.spec.state as StateSpec;
+  const [mixed, rates] = [linear(x, mix as LinearWeights), linear(x, rate as LinearWeights)];
+  if (outputGate && decay) return { mixed, gate: linear(x, outputGate), rate: rates, decay: linear(x, decay) };
+  // For each key head: its query and key, values and gates of the heads that share it; their rates and decays.
+  const group = heads / keyHeads;
+  const apart = (y: Node, sizes: readonly number[]) => {
+    const width = sizes.reduce((sum, size) => sum + size, 0);
+    const parts = split(graph, graph.reshape(y, ["batch*time", keyHeads, width]), 2, sizes);
+    return parts.map((part, i) => graph.reshape(part, ["batch*time", keyHeads * (sizes[i] as number)]));
+  };
+  const [q, k, v, gate] = apart(mixed, [keyWidth, keyWidth, group * valueWidth, group * valueWidth]) as Four;
+  const [own, fading] = apart(rates, [group, group]) as Four;
+  return { mixed: graph.concat([q, k, v], 1), gate, rate: own, decay: fading };
+}
+
+type Four = [Node, Node, Node, Node];
+
+/** Parts of an axis, of these sizes. */
+function split(graph: Graph, x: Node, axis: number, sizes: readonly number[]): Four {
+  let end = 0;
+  return sizes.map((size) => {
+    end += size;
+    return graph.slice(x, axis, end - size, end);
+  }) as Four;
+}
+
+/** log(1 + e^x), without overflow. */
+export function softplus(graph: Graph, x: Node): Node {
+  const size = graph.add(graph.relu(x), graph.relu(graph.neg(x)));
+  return graph.add(graph.relu(x), graph.log(graph.add(graph.exp(graph.neg(size)), 1)));
+}
+
+/** The logarithm of a head's decay, from its projection [B T, heads]. */
+function decayOf(x: Node, { decayScale, decayBias }: Weights, { graph, weight }: RecurrenceTools): Node {
+  const step = softplus(graph, graph.add(x, weight(decayBias.weight)));
+  return graph.neg(graph.mul(step, graph.exp(weight(decayScale.weight))));
+}
+
+/** A decay to nothing, as a logarithm that sums of many do not overflow. */
+const NOTHING = -1e30;
+
+/**
+ * Linear attention of queries, keys and values, each [B T, ...], as [B, T, heads valueWidth]. A state ends where another
+ * text begins, and padding leaves it as it is.
+ */
+function attend(
+  [query, key, value]: readonly [Node, Node, Node],
+  decay: Node,
+  layer: number,
+  tools: RecurrenceTools,
+  { scale, rate }: { readonly scale: number; readonly rate?: Node },
+): Node {
+  const { graph } = tools;
+  const { heads, keyHeads, keyWidth, valueWidth } = tools.spec.state as StateSpec;
+  const rows = (x: Node, width: number) => graph.reshape(x, ["batch", "time", width]);
+  const past = tools.past(pastState(layer));
+  // Padding has the segment 0 in a cache, where rows are one text each.
+  const segments = graph.reshape(graph.input(FEEDS.segments, "i64", ["batch", "time"]), ["batch", "time", 1]);
+  const isText = graph.less(graph.constant(0, [], "i64"), segments);
+  const unlessPadding = (x: Node) => (past ? graph.where(isText, x, 0) : x);
+  const fading = rows(decay, heads);
+  const added = rate ? [unlessPadding(rows(rate, heads))] : [];
+  const values = rows(value, heads * valueWidth);
+  const operands = [
+    rows(query, keyHeads * keyWidth),
+    rows(key, keyHeads * keyWidth),
+    rate ? values : unlessPadding(values),
+    past ? unlessPadding(fading) : graph.where(isSameText(graph, 1), fading, NOTHING),
+    ...added,
+    ...(past ? [past] : []),
+  ];
+  const traits = { heads, keyHeads, scale, delta: rate !== undefined };
+  if (past) tools.keep(pastState(layer), graph.linearAttention(operands, { ...traits, part: "state" }));
+  return graph.linearAttention(operands, { ...traits, part: "values" });
+}
+
+/** A causal convolution of each channel of x [B T, C] by itself. Positions of other texts count as zeros. */
+function convolve(x: Node, { weight, bias }: NormWeights, layer: number, tools: RecurrenceTools): Node {
+  const { graph, spec } = tools;
+  const { kernel, channels } = spec;
+  const before = kernel - 1;
+  const fresh = graph.reshape(x, ["batch", "time", channels]);
+  const past = tools.past(pastInputs(layer));
+  tools.keep(pastInputs(layer), fresh);
+  const all = past ? graph.concat([past, fresh], 1) : graph.pad(fresh, 1, before, `time+${before}`);
+  const taps = graph.transpose(graph.reshape(tools.weight(weight), [channels, kernel]), [1, 0]);
+  const terms = Array.from({ length: kernel }, (_, at) => {
+    const shifted = graph.slice(all, 1, at, `time+${at}`);
+    // In a cache each row is one text, and its padding comes last.
+    const read = past || at === before ? shifted : graph.where(isSameText(graph, before - at), shifted, 0);
+    return graph.mul(read, graph.slice(taps, 0, at, at + 1));
+  });
+  const sum = terms.reduce((a, b) => graph.add(a, b));
+  return graph.reshape(bias ? graph.add(sum, tools.weight(bias)) : sum, ["batch*time", channels]);
+}
+
+/** Whether the position `back` before each belongs to the same text, [B, T, 1]. */
+function isSameText(graph: Graph, back: number): Node {
+  const segments = graph.cast(graph.input(FEEDS.segments, "i64", ["batch", "time"]), "f32");
+  const earlier = graph.slice(graph.pad(segments, 1, back, `time+${back}`), 1, 0, "time");
+  return graph.reshape(graph.equal(segments, earlier), ["batch", "time", 1]);
+}

@@ -1,0 +1,81 @@
+// Liquid AI's LFM2: short convolutions between two gates, with attention in some layers.
+import type { ConfigFields } from "./page/config-fields.js";
+import type { Family } from "./page/family.js";
+import { denseBefore, FULL } from "./page/layer-kinds.js";
+import { readRope } from "./page/rope.js";
+import { rmsNorm } from "./page/traits.js";
+
+export const lfm: readonly Family[] = [
+  {
+    name: "LFM2",
+    modelTypes: ["lfm2"],
+    reference: "Liquid AI 2025, arXiv 2511.23404; transformers Lfm2ForCausalLM",
+    defaults: {
+      vocab_size: 65_536,
+      hidden_size: 2560,
+      intermediate_size: 12_288,
+      num_key_value_heads: 8,
+      max_position_embeddings: 128_000,
+      norm_eps: 1e-5,
+      tie_word_embeddings: true,
+      conv_bias: false,
+      conv_L_cache: 3,
+      block_multiple_of: 256,
+      block_ffn_dim_multiplier: 1,
+      block_auto_adjust_ff_dim: true,
+    },
+    traits: (fields, sizes) => {
+      const { hidden, layers } = sizes;
+      const norm = rmsNorm(fields, "norm_eps");
+      const [kernel, bias] = [fields.count("conv_L_cache", 2), fields.flag("conv_bias")];
+      const module = (name: string, shape: readonly number[]) => ({
+        weight: { name: `conv.${name}.weight`, shape },
+        ...(bias ? { bias: { name: `conv.${name}.bias`, shape: shape.slice(0, 1) } } : {}),
+      });
+      const isFull = attends(fields, layers);
+      return {
+        norm,
+        sizes: { feedForward: feedForward(fields) },
+        norms: { beforeAttention: "operator_norm", beforeFeedForward: "ffn_norm" },
+        names: { o: "self_attn.out_proj", finalNorm: "embedding_norm" },
+        feedForward: { gate: "feed_forward.w1", up: "feed_forward.w3", down: "feed_forward.w2" },
+        activation: "silu",
+        attention: { qkNorm: { ...norm, over: "head" } },
+        qkNorms: { q: "q_layernorm", k: "k_layernorm" },
+        ropes: [readRope({ fields, ...sizes, theta: 1_000_000 })],
+        recurrence: {
+          kind: "convolution",
+          kernel,
+          channels: hidden,
+          state: null,
+          weights: {
+            mix: module("in_proj", [3 * hidden, hidden]),
+            convolution: module("conv", [hidden, 1, kernel]),
+            mixed: module("out_proj", [hidden, hidden]),
+          },
+        },
+        layer: (index) => ({ recurs: !isFull(index) }),
+      };
+    },
+  },
+  { name: "LFM2 MoE", modelTypes: ["lfm2_moe"], kinds: [denseBefore("num_dense_layers", 1)] },
+];
+
+/** Which layers attend: by `layer_types`, else those of `full_attn_idxs`, else all. */
+function attends(fields: ConfigFields, layers: number): (index: number) => boolean {
+  const types = fields.choicesOrNull("layer_types", layers, [FULL, "conv"]);
+  const listed = fields.get("full_attn_idxs");
+  if (types) return (index) => types[index] === FULL;
+  return (index) => !Array.isArray(listed) || listed.includes(index);
+}
+
+/** Width of the feed-forward part: two thirds of the field, rounded up to a multiple, where it is adjusted. */
+function feedForward(fields: ConfigFields): number {
+  const width = fields.has("block_ff_dim") ? fields.count("block_ff_dim") : fields.count("intermediate_size");
+  if (!fields.flag("block_auto_adjust_ff_dim")) return width;
+  const multiplier = fields.positiveOrNull("block_ffn_dim_multiplier");
+  const least = Math.trunc((2 * width) / 3);
+  if (multiplier === null) return least;
+  const multiple = fields.count("block_multiple_of");
+  return multiple * Math.ceil(Math.trunc(multiplier * least) / multiple);
+}
