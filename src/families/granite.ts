@@ -1,9 +1,14 @@
 // IBM's Granite.
-import type { Family } from "./page/family.js";
-import { everyNth } from "./page/layer-kinds.js";
+import type { ConfigFields } from "./page/config-fields.js";
+import type { Family, Traits } from "./page/family.js";
+import { everyNth, FULL, LINEAR } from "./page/layer-kinds.js";
 import { LLAMA_GRAPH, readBiases } from "./page/llama-cpp.js";
+import { MAMBA_DEFAULTS, mamba2, mambaSizes, siluOnly } from "./page/mamba.js";
+import { readRope } from "./page/rope.js";
 import { LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
+
+const SCALES = { embedding_multiplier: 1, attention_multiplier: 1, residual_multiplier: 1, logits_scaling: 1 };
 
 export const granite: readonly Family[] = [
   {
@@ -11,13 +16,10 @@ export const granite: readonly Family[] = [
     modelTypes: ["granite"],
     reference: "IBM Granite 3.0 language models, 2024; transformers GraniteForCausalLM",
     tensors: { parts: LLAMA_PARTS },
-    defaults: { embedding_multiplier: 1, attention_multiplier: 1, residual_multiplier: 1, logits_scaling: 1 },
+    defaults: SCALES,
     traits: (fields) => ({
+      ...scales(fields),
       biases: { ...attentionBiases(fields), feedForward: fields.flag("mlp_bias") },
-      embeddingScale: fields.positive("embedding_multiplier"),
-      attention: { scale: fields.positive("attention_multiplier") },
-      residualScale: fields.positive("residual_multiplier"),
-      logitScale: 1 / fields.positive("logits_scaling"), // the one that divides
     }),
     llamaCpp: {
       ...LLAMA_GRAPH,
@@ -35,5 +37,55 @@ export const granite: readonly Family[] = [
       },
     },
   },
+  {
+    name: "Granite 4", // state spaces in most layers; those without experts
+    modelTypes: ["granitemoehybrid"],
+    reference: "IBM Granite 4.0, 2025; transformers GraniteMoeHybridForCausalLM",
+    defaults: {
+      ...SCALES,
+      ...MAMBA_DEFAULTS,
+      num_local_experts: 8,
+      shared_intermediate_size: 1024,
+      position_embedding_type: null,
+    },
+    traits: (fields, sizes) => {
+      const { hidden, layers } = sizes;
+      const types = fields.choicesOrNull("layer_types", layers, [FULL, LINEAR, "attention", "mamba"]);
+      const rotates = fields.get("position_embedding_type") === "rope";
+      const bias = fields.flag("mamba_proj_bias");
+      return {
+        ...scales(fields),
+        activation: siluOnly(fields),
+        sizes: { feedForward: fields.count("shared_intermediate_size") },
+        biases: attentionBiases(fields),
+        fused: { gateUp: "shared_mlp.input_linear" },
+        feedForward: { gate: null, up: "shared_mlp.input_linear", down: "shared_mlp.output_linear" },
+        ropes: rotates ? [readRope({ fields, ...sizes })] : [],
+        recurrence: mamba2({
+          module: "mamba",
+          hidden,
+          ...mambaSizes(fields, fields.count("mamba_expand") * hidden),
+          bias: { convolution: fields.flag("mamba_conv_bias"), in: bias, out: bias },
+          norm: { beforeGate: false },
+        }),
+        layer: (index) => ({
+          rope: rotates ? 0 : null,
+          has: [
+            types && types[index] !== LINEAR && types[index] !== "mamba" ? "attention" : "recurrence",
+            "feedForward",
+          ],
+        }),
+      };
+    },
+  },
   { name: "Granite SWA", modelTypes: ["granite_swa", "granitemoe_swa"], kinds: [everyNth(4, { first: 0 })] },
 ];
+
+function scales(fields: ConfigFields): Traits {
+  return {
+    embeddingScale: fields.positive("embedding_multiplier"),
+    attention: { scale: fields.positive("attention_multiplier") },
+    residualScale: fields.positive("residual_multiplier"),
+    logitScale: 1 / fields.positive("logits_scaling"), // the one that divides
+  };
+}

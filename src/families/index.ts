@@ -6,6 +6,7 @@ import { cohere } from "./cohere.js";
 import { deepseek } from "./deepseek.js";
 import { ernie } from "./ernie.js";
 import { exaone } from "./exaone.js";
+import { falcon } from "./falcon.js";
 import { gemma } from "./gemma.js";
 import { glm } from "./glm.js";
 import { gpt } from "./gpt.js";
@@ -14,6 +15,7 @@ import { hunyuan } from "./hunyuan.js";
 import { lfm } from "./lfm.js";
 import { llama } from "./llama.js";
 import { mistral } from "./mistral.js";
+import { nemotron } from "./nemotron.js";
 import { olmo } from "./olmo.js";
 import { others } from "./others.js";
 import type { Family } from "./page/family.js";
@@ -40,6 +42,8 @@ export const FAMILIES: readonly Family[] = [
   ...ernie,
   ...hunyuan,
   ...lfm,
+  ...falcon,
+  ...nemotron,
   ...gpt,
   ...deepseek,
   ...bert,
@@ -63,6 +67,7 @@ export const STEMS: readonly string[] = [
 export { brief, ConfigFields, type Json } from "./page/config-fields.js";
 export {
   type Family,
+  type LayerHalf,
   type LayerTraits,
   LLAMA_DEFAULTS,
   type RunnableFamily,

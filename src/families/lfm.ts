@@ -37,7 +37,7 @@ export const lfm: readonly Family[] = [
         norm,
         sizes: { feedForward: feedForward(fields) },
         norms: { beforeAttention: "operator_norm", beforeFeedForward: "ffn_norm" },
-        names: { o: "self_attn.out_proj", finalNorm: "embedding_norm" },
+        names: { o: "out_proj", finalNorm: "embedding_norm" },
         feedForward: { gate: "feed_forward.w1", up: "feed_forward.w3", down: "feed_forward.w2" },
         activation: "silu",
         attention: { qkNorm: { ...norm, over: "head" } },
@@ -54,7 +54,7 @@ export const lfm: readonly Family[] = [
             mixed: module("out_proj", [hidden, hidden]),
           },
         },
-        layer: (index) => ({ recurs: !isFull(index) }),
+        layer: (index) => ({ has: [isFull(index) ? "attention" : "recurrence", "feedForward"] }),
       };
     },
   },

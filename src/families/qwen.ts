@@ -166,6 +166,7 @@ function deltaTraits(
       kernel,
       channels,
       state: { heads, keyHeads, keyWidth, valueWidth },
+      innerNorm: { groups: heads, beforeGate: true },
       weights: {
         ...projections(linear, { keys, values, heads }),
         convolution: stored("conv1d.weight", channels, 1, kernel),
@@ -175,7 +176,10 @@ function deltaTraits(
         mixed: stored("out_proj.weight", hidden, values),
       },
     },
-    layer: (index) => ({ recurs: types ? types[index] === LINEAR : (index + 1) % every !== 0 }),
+    layer: (index) => {
+      const isLinear = types ? types[index] === LINEAR : (index + 1) % every !== 0;
+      return { has: [isLinear ? "recurrence" : "attention", "feedForward"] };
+    },
   };
 }
 

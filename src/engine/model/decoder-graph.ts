@@ -108,13 +108,15 @@ class Builder {
     const { beforeAttention, afterAttention, beforeFeedForward, afterFeedForward } = layer.weights;
     const scaled = (y: Node, after: NormWeights | undefined) => graph.mul(this.#norm(y, norm, after), residualScale);
     const read = this.#norm(x, norm, beforeAttention);
-    const attended = scaled(this.#mixed(read, layer, index), afterAttention);
+    const mixed = this.#mixed(read, layer, index);
     if (layout === "parallel") {
-      return graph.add(graph.add(x, attended), scaled(this.#feedForward(read, layer), afterFeedForward));
+      const fed = this.#feedForward(read, layer.weights);
+      const halves = [mixed && scaled(mixed, afterAttention), fed && scaled(fed, afterFeedForward)];
+      return halves.reduce<Node>((sum, half) => (half ? graph.add(sum, half) : sum), x);
     }
-    const between = graph.add(x, attended);
-    const fed = this.#feedForward(this.#norm(between, norm, beforeFeedForward), layer);
-    return graph.add(between, scaled(fed, afterFeedForward));
+    const between = mixed ? graph.add(x, scaled(mixed, afterAttention)) : x;
+    const fed = this.#feedForward(this.#norm(between, norm, beforeFeedForward), layer.weights);
+    return fed ? graph.add(between, scaled(fed, afterFeedForward)) : between;
   }
 
   /** What each layer gets of the tokens besides the stream, [B T, P]. @param x the embedded tokens */
@@ -142,9 +144,11 @@ class Builder {
     return scale ? graph.mul(y, this.#weight(scale.weight)) : y;
   }
 
-  #feedForward(x: Node, { weights }: LayerSpec): Node {
+  /** undefined in a layer without this half. */
+  #feedForward(x: Node, weights: LayerWeights): Node | undefined {
     const graph = this.#graph;
     const { gate, up, down } = weights;
+    if (!up || !down) return undefined;
     const raised = this.#linear(x, up);
     const hidden = gate
       ? graph.mul(this.#activation(this.#linear(x, gate), weights), raised)
@@ -158,6 +162,8 @@ class Builder {
         return this.#graph.silu(x);
       case "relu":
         return this.#graph.relu(x);
+      case "relu2":
+        return this.#graph.mul(this.#graph.relu(x), this.#graph.relu(x));
       case "gelu":
         return this.#graph.gelu(x);
       case "gelu_tanh":
@@ -179,11 +185,15 @@ class Builder {
     return graph.add(graph.where(graph.less(graph.constant(0), x), above, below), graph.mul(x, 0.5));
   }
 
-  /** What a layer's positions x [B T, D] read from one another: by attention, or by a recurrence. */
-  #mixed(x: Node, layer: LayerSpec, index: number): Node {
-    const { q, o } = layer.weights;
-    if (q && o) return this.#attention(x, layer, index, { q, o });
-    return recurrence(x, layer.weights, index, {
+  /**
+   * What a layer's positions x [B T, D] read from one another, by attention, by a recurrence, or the sum of both; undefined
+   * in a layer without either.
+   */
+  #mixed(x: Node, layer: LayerSpec, index: number): Node | undefined {
+    const { q, o, mixed } = layer.weights;
+    const attended = q && o && this.#attention(x, layer, index, { q, o });
+    if (!mixed) return attended;
+    const recurred = recurrence(x, layer.weights, index, {
       graph: this.#graph,
       spec: this.#spec.recurrence as RecurrenceSpec,
       weight: (stored) => this.#weight(stored),
@@ -192,6 +202,7 @@ class Builder {
       past: (feed) => this.#past(feed),
       keep: (feed, node) => this.#fresh.set(feed, node),
     });
+    return attended ? this.#graph.add(recurred, attended) : recurred;
   }
 
   /** Attention of x [B T, D] to itself and to the cache. */
@@ -333,10 +344,10 @@ class Builder {
   }
 
   /** x [N, in] times a stored matrix [out, in]. */
-  #linear(x: Node, { weight, bias }: LinearWeights): Node {
+  #linear(x: Node, { weight, bias, factor = 1 }: LinearWeights): Node {
     const graph = this.#graph;
     const product = graph.matmul(x, this.#weight(weight), { transB: true });
-    const y = this.#options.adapt?.(graph, weight, x, product) ?? product;
+    const y = graph.mul(this.#options.adapt?.(graph, weight, x, product) ?? product, factor);
     return bias ? graph.add(y, this.#weight(bias)) : y;
   }
 

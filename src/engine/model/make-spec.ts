@@ -21,6 +21,8 @@ import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
 /** Norms before both halves, as Llama names them. */
 const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" };
 
+const USUAL = ["attention", "feedForward"] as const;
+
 const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" };
 
 /** The specification of a decoder. Where `fields` has problems afterwards, it must not be used. */
@@ -54,7 +56,7 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
       const weights = layerWeights(`layers.${index}.`, own, traits, layer);
       return { window, rope, kvHeads, headDim, ...(keysOf === undefined ? {} : { keysOf }), weights };
     }),
-    embedding: { name: "embed_tokens.weight", shape: [vocabularySize, hidden] },
+    embedding: { name: `${traits.names?.embedding ?? "embed_tokens"}.weight`, shape: [vocabularySize, hidden] },
     ...(traits.layerInputs ? { layerInputs: traits.layerInputs } : {}),
     finalNorm: normWeights(traits.names?.finalNorm ?? "norm", [hidden], traits.normBias ?? false),
     head: tied ? null : { name: "lm_head.weight", shape: [vocabularySize, hidden] },
@@ -86,11 +88,14 @@ function recurrenceOf({ weights: _, ...spec }: NonNullable<Traits["recurrence"]>
 }
 
 function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: LayerTraits): LayerWeights {
+  const has = layer.has ?? USUAL;
   const { hidden, heads, kvHeads, headDim, feedForward } = sizes;
-  const { fused, biases = {}, normBias = false, norms = PRE_NORMS, feedForward: names = GATED } = traits;
+  const { fused, biases = {}, factors = {}, normBias = false, norms = PRE_NORMS, feedForward: names = GATED } = traits;
   const [width, kv] = [heads * headDim, kvHeads * headDim];
   const q = traits.attention?.gated ? 2 * width : width;
-  const linear = (name: string, rows: number, columns: number, bias = false): LinearWeights => ({
+  const self = traits.names?.attention ?? "self_attn";
+  const linear = (name: string, rows: number, columns: number, bias = false, factor = 1): LinearWeights => ({
+    ...(factor === 1 ? {} : { factor }),
     weight: { name: `${prefix}${name}.weight`, shape: [rows, columns] },
     ...(bias ? { bias: { name: `${prefix}${name}.bias`, shape: [rows] } } : {}),
   });
@@ -106,29 +111,35 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: Layer
   const [query, key, value] = fused?.qkv
     ? slices(fused.qkv, [q, kv, kv])
     : [["q", q] as const, ["k", kv] as const, [layer.valuesAreKeys ? "k" : "v", kv] as const].map(([letter, rows]) =>
-        linear(`self_attn.${letter}_proj`, rows, hidden, biases.qkv),
+        linear(`${self}.${letter}_proj`, rows, hidden, biases.qkv, factors.qkv),
       );
   const { qNorm, kNorm } = qkNormWeights(prefix, sizes, traits);
   const [gate, up] = fused?.gateUp
     ? slices(fused.gateUp, [feedForward, feedForward])
     : [names.gate, names.up].map((name) =>
-        name === null ? undefined : linear(name, feedForward, hidden, biases.feedForward),
+        name === null
+          ? undefined
+          : linear(name, feedForward, hidden, biases.feedForward, name === names.gate ? factors.gate : 1),
       );
-  const layerNorms = Object.entries(norms).map(([role, name]) => [
-    role,
-    normWeights(`${prefix}${name}`, [hidden], normBias),
-  ]);
+  const parts = has.map((half) => (half === "feedForward" ? "FeedForward" : "Attention"));
+  const layerNorms = Object.entries(norms).flatMap(([role, name]) =>
+    parts.some((part) => role.endsWith(part)) ? [[role, normWeights(`${prefix}${name}`, [hidden], normBias)]] : [],
+  );
   const attention = () => ({
     q: query as LinearWeights,
     ...(layer.keysOf === undefined && key && value ? { k: key, v: value, ...(kNorm ? { kNorm } : {}) } : {}),
-    o: linear(traits.names?.o ?? "self_attn.o_proj", hidden, width, biases.o),
+    o: linear(`${self}.${traits.names?.o ?? "o_proj"}`, hidden, width, biases.o, factors.o),
     ...(qNorm ? { qNorm } : {}),
   });
-  return {
-    ...(layer.recurs ? prefixed(traits.recurrence?.weights ?? {}, prefix) : attention()),
+  const mlp = () => ({
     ...(gate ? { gate } : {}),
     up: up as LinearWeights,
-    down: linear(names.down, hidden, feedForward, biases.feedForward),
+    down: linear(names.down, hidden, feedForward, biases.feedForward, factors.down),
+  });
+  return {
+    ...(has.includes("attention") ? attention() : {}),
+    ...(has.includes("recurrence") ? prefixed(traits.recurrence?.weights ?? {}, prefix) : {}),
+    ...(has.includes("feedForward") ? mlp() : {}),
     ...Object.fromEntries(layerNorms),
     ...traits.layerWeights?.(prefix),
   };
@@ -138,9 +149,9 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: Layer
 function prefixed(weights: RecurrenceWeights, prefix: string): RecurrenceWeights {
   const named = (stored: StoredWeight) => ({ ...stored, name: prefix + stored.name });
   return Object.fromEntries(
-    Object.entries(weights as Readonly<Record<string, LinearWeights>>).map(([role, { weight, bias }]) => [
+    Object.entries(weights as Readonly<Record<string, LinearWeights>>).map(([role, { weight, bias, ...rest }]) => [
       role,
-      { weight: named(weight), ...(bias ? { bias: named(bias) } : {}) },
+      { ...rest, weight: named(weight), ...(bias ? { bias: named(bias) } : {}) },
     ]),
   );
 }

@@ -174,7 +174,7 @@ describe("fields", () => {
       [null, 0, 8, 1],
     ]);
     expect(
-      spec.layers.map(({ weights: { k, kNorm, up } }) => [k?.weight.shape, kNorm?.weight.shape, up.weight.shape]),
+      spec.layers.map(({ weights: { k, kNorm, up } }) => [k?.weight.shape, kNorm?.weight.shape, up?.weight.shape]),
     ).toEqual([
       [[8, 8], [4], [8, 8]],
       [[16, 8], [8], [8, 8]],
@@ -272,7 +272,7 @@ describe("fields", () => {
     const spec = specOf("starcoder2");
     expect(rolesOf(spec)).not.toContain("gate");
     expect(spec.finalNorm.bias).toEqual({ name: "norm.bias", shape: [12] });
-    expect(spec.layers[0]?.weights.up.bias).toEqual({ name: "layers.0.mlp.c_fc.bias", shape: [8] });
+    expect(spec.layers[0]?.weights.up?.bias).toEqual({ name: "layers.0.mlp.c_fc.bias", shape: [8] });
   });
 });
 

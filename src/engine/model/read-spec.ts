@@ -56,7 +56,7 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
   }
   for (const [field, reason] of Object.entries(FOREIGN)) {
     const value = fields.get(field);
-    if (value) fields.refuse(field, `is ${brief(value)}; ${reason}`);
+    if (value && !family.unread?.includes(field)) fields.refuse(field, `is ${brief(value)}; ${reason}`);
   }
   const spec = specOf(family, fields, config);
   fields.checkUnread();

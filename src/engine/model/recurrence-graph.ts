@@ -31,7 +31,7 @@ type Weights = Required<LayerWeights>;
 
 /** x [B T, D] after a recurrence. */
 export function recurrence(x: Node, weights: LayerWeights, layer: number, tools: RecurrenceTools): Node {
-  const mix = { convolution: gatedConvolution, delta: deltaRule }[tools.spec.kind];
+  const mix = { convolution: gatedConvolution, delta: deltaRule, mamba2: stateSpace }[tools.spec.kind];
   return tools.linear(mix(x, weights as Weights, layer, tools), (weights as Weights).mixed);
 }
 
@@ -57,13 +57,54 @@ function deltaRule(x: Node, weights: Weights, layer: number, tools: RecurrenceTo
     const rows = graph.reshape(y, ["batch*time", keyHeads, keyWidth]);
     return graph.mul(graph.mul(rows, graph.inverseRms(rows, LENGTH_EPSILON / keyWidth)), keyWidth ** -0.5);
   };
-  const read = attend([unit(q), unit(k), v], decayOf(decay, weights, tools), layer, tools, {
+  const read = attend([unit(q), unit(k), v], decayOf(stepOf(decay, weights, tools), weights, tools), layer, tools, {
     scale: keyWidth ** -0.5,
     rate: graph.sigmoid(rate),
   });
-  const rows = graph.reshape(read, ["batch*time", heads, valueWidth]);
-  const normal = graph.rmsNorm(rows, tools.weight(weights.innerNorm.weight), tools.epsilon);
-  return graph.mul(graph.reshape(normal, ["batch*time", heads * valueWidth]), graph.silu(gate));
+  return gated(read, gate, weights, tools);
+}
+
+/** Mamba-2 (Dao and Gu 2024, arXiv 2405.21060): linear attention whose values are scaled by the step of the state. */
+function stateSpace(x: Node, weights: Weights, layer: number, tools: RecurrenceTools): Node {
+  const { graph, linear, weight } = tools;
+  const { state, factors } = tools.spec;
+  const { heads, keyHeads, keyWidth, valueWidth } = state as StateSpec;
+  const sizes = [heads * valueWidth, keyHeads * keyWidth, keyHeads * keyWidth];
+  const mixed = linear(x, weights.mix);
+  const scale = factors?.flatMap((factor, i) => Array<number>(sizes[i] as number).fill(factor));
+  const scaled = scale ? graph.mul(mixed, graph.constant(scale, [scale.length])) : mixed;
+  const convolved = graph.silu(convolve(scaled, weights.convolution, layer, tools));
+  const [value, key, query] = split(graph, convolved, 1, sizes);
+  const step = stepOf(linear(x, weights.decay), weights, tools);
+  /** Values [B T, heads valueWidth] times a number for each head. */
+  const byHead = (y: Node, shape: (number | string)[]) =>
+    graph.reshape(
+      graph.mul(graph.reshape(value, ["batch*time", heads, valueWidth]), graph.reshape(y, shape)),
+      value.shape,
+    );
+  const stepped = byHead(step, ["batch*time", heads, 1]);
+  const read = attend([query, key, stepped], decayOf(step, weights, tools), layer, tools, { scale: 1 });
+  const skipped = byHead(weight(weights.skip.weight), [heads, 1]);
+  return gated(graph.add(graph.reshape(read, value.shape), skipped), linear(x, weights.outputGate), weights, tools);
+}
+
+/** What is read from a state, [.., heads valueWidth], with its norm, times its gate [B T, heads valueWidth]. */
+function gated(read: Node, gate: Node, { innerNorm }: LayerWeights, tools: RecurrenceTools): Node {
+  const { graph, spec, weight, epsilon } = tools;
+  const open = graph.silu(gate);
+  const flat = graph.reshape(read, gate.shape);
+  if (!spec.innerNorm || !innerNorm) return graph.mul(flat, open);
+  const { groups, beforeGate } = spec.innerNorm;
+  const width = gate.shape[1] as number;
+  const shape = ["batch*time", groups, width / groups];
+  const rows = graph.reshape(beforeGate ? flat : graph.mul(flat, open), shape);
+  const scale = weight(innerNorm.weight);
+  const isShared = scale.shape[0] === width / groups;
+  const normal = isShared
+    ? graph.rmsNorm(rows, scale, epsilon)
+    : graph.mul(graph.mul(rows, graph.inverseRms(rows, epsilon)), graph.reshape(scale, [groups, width / groups]));
+  const wide = graph.reshape(normal, gate.shape);
+  return beforeGate ? graph.mul(wide, open) : wide;
 }
 
 /** Queries, keys and values before the convolution [B T, channels], the gate of the output, and what rates are made of. */
@@ -101,9 +142,15 @@ export function softplus(graph: Graph, x: Node): Node {
   return graph.add(graph.relu(x), graph.log(graph.add(graph.exp(graph.neg(size)), 1)));
 }
 
-/** The logarithm of a head's decay, from its projection [B T, heads]. */
-function decayOf(x: Node, { decayScale, decayBias }: Weights, { graph, weight }: RecurrenceTools): Node {
+/** The step of each head's state, from its projection [B T, heads]. */
+function stepOf(x: Node, { decayBias }: Weights, { graph, spec, weight }: RecurrenceTools): Node {
   const step = softplus(graph, graph.add(x, weight(decayBias.weight)));
+  const { leastStep = 0 } = spec;
+  return leastStep > 0 ? graph.where(graph.less(step, graph.constant(leastStep)), leastStep, step) : step;
+}
+
+/** The logarithm of each head's decay in a step. */
+function decayOf(step: Node, { decayScale }: Weights, { graph, weight }: RecurrenceTools): Node {
   return graph.neg(graph.mul(step, graph.exp(weight(decayScale.weight))));
 }
 

@@ -20,6 +20,8 @@ function padded({ rows, padding }: Golden) {
 // Float32 in both, additions in another order; logits are of a size up to 10.
 const LOGITS = 1e-4;
 
+const hasStates = ({ folder }: Golden) => specOf(folder).recurrence !== null;
+
 /** States and heads of several sizes are refused; texts of a dynamic rotation are longer here than an export's tables. */
 function isExported({ folder }: Golden) {
   const { recurrence, layers, kvHeads, headDim, ropes } = specOf(folder);

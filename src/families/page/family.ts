@@ -21,6 +21,8 @@ export interface Family {
   readonly lastKind?: string;
   /** Defaults of the family's configuration class in transformers that differ from {@link LLAMA_DEFAULTS}. */
   readonly defaults?: Json;
+  /** Fields of experts that do not say whether a model has any. */
+  readonly unread?: readonly string[];
   /** How its decoder computes, from its configuration. Without it, the family is merged but not run. */
   readonly traits?: (fields: ConfigFields, sizes: Sizes) => Traits;
   /** How llama.cpp runs it. Without it, it is not exported as GGUF. */
@@ -40,6 +42,9 @@ export interface Sizes extends Pick<DecoderSpec, SizeName> {
 
 type LayerNorm = "beforeAttention" | "afterAttention" | "beforeFeedForward" | "afterFeedForward";
 
+/** What a layer can consist of; attention and recurrence in one layer are added up. */
+export type LayerHalf = "attention" | "recurrence" | "feedForward";
+
 type Trait = "norm" | "layout" | "activation" | "ropes" | "layerInputs";
 type Factor = "embeddingScale" | "residualScale" | "logitScale" | "logitSoftcap";
 
@@ -50,8 +55,8 @@ export type LayerTraits = { readonly [K in LayerTrait]?: LayerSpec[K] | undefine
   readonly feedForward?: number | undefined;
   /** Whether its values are its keys, before norm and rotation. */
   readonly valuesAreKeys?: boolean | undefined;
-  /** Whether a recurrence replaces attention. */
-  readonly recurs?: boolean | undefined;
+  /** Its parts; default attention and feed-forward. */
+  readonly has?: readonly LayerHalf[] | undefined;
 };
 
 /** What a family has that Llama does not. */
@@ -71,12 +76,19 @@ export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   readonly fused?: { readonly qkv?: string; readonly gateUp?: string };
   /** Names of the norms of queries and keys. Default: q_norm and k_norm. */
   readonly qkNorms?: { readonly q: string; readonly k: string };
-  /** Each layer's window (default none), rotation (default the first), sizes (default those of all), and whether it recurs. */
+  /** Each layer's window (default none), rotation (default the first), and what {@link LayerTraits} has besides. */
   readonly layer?: (index: number) => LayerTraits;
   /** Further weights of a layer. @param prefix of their names */
   readonly layerWeights?: (prefix: string) => Partial<LayerWeights>;
-  /** Names of the output of attention and of the last norm. Default: self_attn.o_proj and norm. */
-  readonly names?: { readonly o?: string; readonly finalNorm?: string };
+  /** Names outside the pattern of Llama. Default: self_attn, o_proj in it, embed_tokens, norm. */
+  readonly names?: {
+    readonly attention?: string;
+    readonly o?: string;
+    readonly embedding?: string;
+    readonly finalNorm?: string;
+  };
+  /** What projections are multiplied by; default 1. */
+  readonly factors?: Readonly<Partial<Record<"qkv" | "o" | "gate" | "down", number>>>;
   /** What replaces attention in some layers, and its weights by their names in a layer. */
   readonly recurrence?: RecurrenceSpec & { readonly weights: RecurrenceWeights };
 }

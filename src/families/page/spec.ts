@@ -109,16 +109,23 @@ export interface QkNormSpec extends NormSpec {
 
 /**
  * Mixes positions through a state whose size does not grow with the text. convolution (LFM2): a short causal convolution
- * of each channel by itself, between two gates. delta (Qwen3-Next): the gated delta rule after such a convolution.
+ * of each channel by itself, between two gates. delta (Qwen3-Next): the gated delta rule after such a convolution. mamba2
+ * (Granite 4): a state space after it.
  */
 export interface RecurrenceSpec {
-  readonly kind: "convolution" | "delta";
+  readonly kind: "convolution" | "delta" | "mamba2";
   /** Positions that the convolution reads, the present one among them. */
   readonly kernel: number;
   /** Width of what is convolved: of the delta rule, queries and keys of each key head, and values. */
   readonly channels: number;
   /** The state of linear attention; null for a convolution alone. */
   readonly state: StateSpec | null;
+  /** The norm of what is read from the state, over each of so many groups; default none. */
+  readonly innerNorm?: { readonly groups: number; readonly beforeGate: boolean };
+  /** Of Mamba-2: the least step; default 0. */
+  readonly leastStep?: number;
+  /** Of Mamba-2: multiply values, keys and queries before the convolution (Falcon-H1); default none. */
+  readonly factors?: readonly [number, number, number];
 }
 
 /** One matrix [keyWidth, valueWidth] for each head. */
@@ -130,8 +137,8 @@ export interface StateSpec {
   readonly valueWidth: number;
 }
 
-/** gelu is exact (erf), gelu_tanh its usual approximation. xielu has two weights in each layer (Apertus). */
-export type Activation = "silu" | "gelu" | "gelu_tanh" | "relu" | "xielu";
+/** gelu is exact (erf), gelu_tanh its usual approximation. xielu has two weights in each layer (Apertus). relu2 squares. */
+export type Activation = "silu" | "gelu" | "gelu_tanh" | "relu" | "relu2" | "xielu";
 
 /** Rotary position embedding. Position p rotates pair i by p frequencies[i] radians. */
 export interface RopeSpec {
@@ -184,7 +191,7 @@ export interface LayerSpec {
   readonly weights: LayerWeights;
 }
 
-/** A layer's weights by role. What is missing is not computed: a norm, attention, a recurrence. */
+/** A layer's weights by role. What is missing is not computed: a norm, attention, a recurrence, the feed-forward part. */
 export interface LayerWeights extends RecurrenceWeights {
   /** [H E, D]; [2 H E, D] with gates. */
   readonly q?: LinearWeights;
@@ -199,9 +206,9 @@ export interface LayerWeights extends RecurrenceWeights {
   /** [F, D]. down(activation(gate(x)) * up(x)) with a gate; down(activation(up(x))) without. */
   readonly gate?: LinearWeights;
   /** [F, D] */
-  readonly up: LinearWeights;
+  readonly up?: LinearWeights;
   /** [D, F] */
-  readonly down: LinearWeights;
+  readonly down?: LinearWeights;
   /** [1]: the curvature of xielu above and below 0, as softplus^-1. */
   readonly curveAbove?: NormWeights;
   readonly curveBelow?: NormWeights;
@@ -222,7 +229,8 @@ export interface LayerWeights extends RecurrenceWeights {
 export interface RecurrenceWeights {
   /**
    * [rows, D]: all that the recurrence reads. Of a convolution, both gates around the input, [3 D, D]. Of the delta rule,
-   * queries, keys and values; with the gate of the output, head by head, where that has no weight of its own.
+   * queries, keys and values; with the gate of the output, head by head, where that has no weight of its own. Of Mamba-2,
+   * values, keys and queries (x, B and C).
    */
   readonly mix?: LinearWeights;
   /** [channels, 1, kernel] */
@@ -231,19 +239,23 @@ export interface RecurrenceWeights {
   readonly outputGate?: LinearWeights;
   /** [heads, D]: rate of the delta rule; above it, key head by key head, the decay where that has no weight of its own. */
   readonly rate?: LinearWeights;
-  /** [heads, D] */
+  /** [heads, D]: the step of a state. */
   readonly decay?: LinearWeights;
   /** [heads]: the decay is exp(-exp(decayScale) softplus(decay + decayBias)). */
   readonly decayScale?: NormWeights;
   readonly decayBias?: NormWeights;
-  /** [valueWidth] */
+  /** [heads]: how much of a value is added to what is read. */
+  readonly skip?: NormWeights;
+  /** [heads valueWidth], or [heads valueWidth / groups], the same for each group. */
   readonly innerNorm?: NormWeights;
   /** [D, width] */
   readonly mixed?: LinearWeights;
 }
 
-/** y = x weight^T + bias. */
+/** y = factor x weight^T + bias. */
 export interface LinearWeights {
+  /** Default 1. */
+  readonly factor?: number;
   readonly weight: StoredWeight;
   readonly bias?: StoredWeight;
 }

@@ -50,6 +50,7 @@ const ACTIVATIONS: Readonly<Record<string, Activation>> = {
   gelu_new: "gelu_tanh",
   gelu_fast: "gelu_tanh",
   relu: "relu",
+  relu2: "relu2",
 };
 
 export function readActivation(fields: ConfigFields, field = "hidden_act"): Activation {
