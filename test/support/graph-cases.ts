@@ -147,6 +147,11 @@ const epsilons = [1e-6, 1e-2, 0.5];
 
 const withAxis = (shape: readonly Dim[], axis: number, dim: Dim) => shape.map((old, i) => (i === axis ? dim : old));
 
+const ascending = (graph: Graph, ids: Node): Node => {
+  const column = graph.reshape(ids, [ids.shape[0] as Dim, 1]);
+  return graph.reshape(graph.gather(column, graph.sortOrder(ids)), ids.shape);
+};
+
 /** Rows of a table and what indices are below. */
 const tableRows: readonly Dim[] = [1, 2, 3, TABLE];
 
@@ -340,7 +345,7 @@ export const CASES: Readonly<Record<string, Make>> = {
     return {
       operands: [
         { shape: [rows, width], contents: "normal" },
-        { shape: [rows], contents: { below: width } },
+        { shape: choose.flag() ? [rows] : [rows, choose.number(1, 3)], contents: { below: width } },
       ],
       build: (graph, [x, ids]) => graph.pick(x as Node, ids as Node),
     };
@@ -356,6 +361,55 @@ export const CASES: Readonly<Record<string, Make>> = {
     operands: [{ shape: [...choose.shape(0, 3), choose.of(tableRows)], contents: "normal" }],
     build: (graph, [x]) => graph.argMax(x as Node),
   }),
+  largest: (choose) => {
+    const width = choose.number(1, 4);
+    const count = choose.number(1, width);
+    return {
+      operands: [{ shape: [choose.of(tableRows), width], contents: "normal" }],
+      build: (graph, [x]) => graph.largest(x as Node, count),
+    };
+  },
+  sortOrder: (choose) => ({
+    operands: [{ shape: [choose.of(tableRows)], contents: { below: 3 } }],
+    build: (graph, [ids]) => graph.sortOrder(ids as Node),
+  }),
+  stack: (choose) => {
+    const shape = choose.shape(0, 3);
+    return {
+      operands: Array.from({ length: choose.number(1, 3) }, () => ({ shape, contents: "normal" }) as const),
+      build: (graph, operands) => graph.stack(operands),
+    };
+  },
+  expertMatmul: (choose) => {
+    const [rows, inner, columns] = [choose.of(tableRows), choose.number(1, 3), choose.number(1, 3)];
+    const [experts, transB, isStacked] = [choose.number(1, 4), choose.flag(), choose.flag()];
+    const matrix = transB ? [columns, inner] : [inner, columns];
+    const matrices: Operand[] = isStacked
+      ? Array.from({ length: experts }, () => ({ shape: matrix, contents: "normal" }))
+      : [{ shape: [experts, ...matrix], contents: "normal" }];
+    return {
+      operands: [
+        { shape: [rows, inner], contents: "normal" },
+        { shape: [rows], contents: { below: experts } },
+        ...matrices,
+      ],
+      build: (graph, [x, ids, ...rest]) => {
+        const whole = isStacked ? graph.stack(rest) : (rest[0] as Node);
+        return graph.expertMatmul(x as Node, ascending(graph, ids as Node), whole, transB);
+      },
+    };
+  },
+  expertOuter: (choose) => {
+    const [rows, experts] = [choose.of(tableRows), choose.number(1, 4)];
+    return {
+      operands: [
+        { shape: [rows, choose.number(1, 3)], contents: "normal" },
+        { shape: [rows, choose.number(1, 3)], contents: "normal" },
+        { shape: [rows], contents: { below: experts } },
+      ],
+      build: (graph, [a, b, ids]) => graph.expertOuter(a as Node, b as Node, ascending(graph, ids as Node), experts),
+    };
+  },
   rmsNorm: (choose) => {
     const width = choose.number(1, 4);
     const epsilon = choose.of(epsilons);

@@ -29,6 +29,7 @@ interface AllAttributes {
   readonly scale: number;
   readonly delta: boolean;
   readonly part: string;
+  readonly count: number;
 }
 
 /** @param size the number that a size is in this evaluation */
@@ -264,7 +265,63 @@ const transpose: Evaluate = ([value], { axes }) => {
 
 const pick: Evaluate = (inputs) => {
   const [x, ids] = inputs as [Value, Value];
-  return reduceRows(x, ids.shape, (row, i) => row[indexBelow("pick", ids.data[i] as number, row.length)] as number);
+  const [each, width] = [ids.shape[1] ?? 1, x.shape[1] as number];
+  const data = ids.data.map((id, i) => x.data[Math.floor(i / each) * width + indexBelow("pick", id, width)] as number);
+  return { shape: ids.shape, data };
+};
+
+/** Places of a row in the order of its values; equal ones keep theirs. */
+const sorted = (row: Float64Array, sign: number) =>
+  [...row.keys()].sort((a, b) => sign * ((row[a] as number) - (row[b] as number)));
+
+const largest: Evaluate = ([value], { count }) => {
+  const x = value as Value;
+  const width = x.shape.at(-1) as number;
+  const rows = Array.from({ length: x.data.length / width }, (_, row) =>
+    sorted(x.data.subarray(row * width, (row + 1) * width), -1).slice(0, count),
+  );
+  return { shape: [...x.shape.slice(0, -1), count], data: Float64Array.from(rows.flat()) };
+};
+
+const sortOrder: Evaluate = ([ids]) => {
+  const { shape, data } = ids as Value;
+  return { shape, data: Float64Array.from(sorted(data, 1)) };
+};
+
+const stack: Evaluate = (inputs) => ({
+  shape: [inputs.length, ...(inputs[0] as Value).shape],
+  data: Float64Array.from(inputs.flatMap(({ data }) => [...data])),
+});
+
+const expertMatmul: Evaluate = (inputs, { transB }) => {
+  const [x, ids, matrices] = inputs as [Value, Value, Value];
+  const [experts, rows, columns] = matrices.shape as [number, number, number];
+  const [inner, outer] = transB ? [columns, rows] : [rows, columns];
+  const data = Float64Array.from({ length: ids.data.length * outer }, (_, at) => {
+    const [row, j] = [Math.floor(at / outer), at % outer];
+    const begin = indexBelow("expertMatmul", ids.data[row] as number, experts) * rows * columns;
+    let sum = 0;
+    for (let i = 0; i < inner; i++) {
+      const weight = matrices.data[begin + (transB ? j * columns + i : i * columns + j)] as number;
+      sum += (x.data[row * inner + i] as number) * weight;
+    }
+    return sum;
+  });
+  return { shape: [ids.data.length, outer], data };
+};
+
+const expertOuter: Evaluate = (inputs, { shape }, size) => {
+  const [a, b, ids] = inputs as [Value, Value, Value];
+  const [p, q] = [a.shape[1] as number, b.shape[1] as number];
+  const experts = size(shape[0] as Dim);
+  const data = new Float64Array(experts * p * q);
+  for (const [row, id] of ids.data.entries()) {
+    for (let at = 0; at < p * q; at++) {
+      const [x, y] = [a.data[row * p + Math.floor(at / q)] as number, b.data[row * q + (at % q)] as number];
+      data[id * p * q + at] = (data[id * p * q + at] as number) + x * y;
+    }
+  }
+  return { shape: [experts, p, q], data };
 };
 
 const oneHot: Evaluate = ([value], { shape }, size) => {
@@ -391,6 +448,7 @@ export const EVALUATIONS: Readonly<Record<string, Evaluate>> = {
   expand: ([x], { shape }, size) => spread(x as Value, shape.map(size)),
   ...{ cast, gelu, matmul, sum, transpose, slice, pad, concat, gather, scatterRows, pick, oneHot, argMax },
   ...{ rmsNorm, inverseRms, rope, crossEntropy, linearAttention, recurrence },
+  ...{ largest, sortOrder, stack, expertMatmul, expertOuter },
 };
 
 /**

@@ -21,7 +21,7 @@ import { Graph, OPERATIONS } from "./graph.js";
 import type { Node } from "./node.js";
 
 /** Steps or indices: nothing flows through these, wherever they are asked. */
-const STEPS = ["less", "lessOrEqual", "equal", "and", "cast", "oneHot", "argMax"];
+const STEPS = ["less", "lessOrEqual", "equal", "and", "cast", "oneHot", "argMax", "largest", "sortOrder"];
 
 const extent = fc.integer({ min: 1, max: 3 });
 const sizes = fc.record({ batch: extent, time: extent, [TABLE]: fc.constant(3) });

@@ -324,7 +324,7 @@ describe("errors", () => {
     ["gather: takes a table of two axes (f32[batch, 2, time, 4], i64[batch])", () => graph.gather(rank4, whole)],
     ["scatterRows: takes ids [N] and rows [N, D] (i64[batch], f32[rows, 2])", () => graph.scatterRows(whole, table, 3)],
     ["pick: operand 1 is i64; it takes f32 there (i64[batch, time], i64[batch])", () => graph.pick(places, whole)],
-    ["pick: takes rows [N, V] and ids [N] (f32[rows, 2], i64[batch])", () => graph.pick(table, whole)],
+    ["pick: takes rows [N, V], and ids [N] or [N, k] (f32[rows, 2], i64[batch])", () => graph.pick(table, whole)],
     ["argMax: takes a tensor with at least one axis (f32[])", () => graph.argMax(graph.constant(1))],
     ["oneHot: operand 1 is f32; it takes i64 there (f32[batch, 4])", () => graph.oneHot(float, 3)],
     [

@@ -1,6 +1,7 @@
 // The builder of graphs. Equal nodes are made once, so common subexpressions are shared; trivial ones are simplified.
 import { addDims, type Dim, isDim, multiplyDims, sameDims } from "./dim.js";
 import { ELEMENTWISE } from "./elementwise.js";
+import { EXPERTS } from "./experts.js";
 import { INDEXING } from "./indexing.js";
 import { LINEAR_ATTENTION, type LinearAttentionAttributes } from "./linear-attention.js";
 import { MATRIX } from "./matrix.js";
@@ -191,12 +192,33 @@ export class Graph {
   scatterRows(ids: Node, values: Node, rows: Dim): Node {
     return this.apply("scatterRows", [ids, values], { shape: [rows] });
   }
-  /** One element of each row of x [N, V], by ids [N]. */
+  /** One element of each row of x [N, V], by ids [N]; several by ids [N, k]. */
   readonly pick = this.#binary("pick");
   /** Index of the largest element of the last axis, the first where several are equal. */
   readonly argMax = this.#unary("argMax");
   oneHot(ids: Node, depth: Dim): Node {
     return this.apply("oneHot", [ids], { shape: [depth] });
+  }
+
+  // ---- mixtures of experts. Ids of rows ascend, so that rows of one expert are neighbours ----
+
+  /** Indices of the largest elements of the last axis, the first of them the largest; the lower one where two are equal. */
+  largest(x: Node, count: number): Node {
+    return this.apply("largest", [x], { count });
+  }
+  /** The order that sorts ids [N], in which equal ones keep theirs. */
+  readonly sortOrder = this.#unary("sortOrder");
+  /** Tensors of one shape, one after another along a new first axis. */
+  stack(parts: readonly Node[]): Node {
+    return this.apply("stack", parts);
+  }
+  /** Rows x [N, D], each times the matrix of matrices [E, D, F] that its id [N] names; [E, F, D] with `transB`. */
+  expertMatmul(x: Node, ids: Node, matrices: Node, transB: boolean): Node {
+    return this.apply("expertMatmul", [x, ids, matrices], { transB });
+  }
+  /** For each expert, a^T b over the rows a [N, D] and b [N, F] of its id, as [E, D, F]. */
+  expertOuter(a: Node, b: Node, ids: Node, experts: Dim): Node {
+    return this.apply("expertOuter", [a, b, ids], { shape: [experts] });
   }
 
   // ---- parts of a decoder ----
@@ -256,8 +278,7 @@ export class Graph {
 }
 
 export const OPERATIONS: ReadonlyMap<string, Operation> = new Map(
-  [...ELEMENTWISE, ...MATRIX, ...MOVEMENT, ...INDEXING, ...NETWORK, ...LINEAR_ATTENTION].map((operation) => [
-    operation.name,
-    operation,
-  ]),
+  [...ELEMENTWISE, ...MATRIX, ...MOVEMENT, ...INDEXING, ...EXPERTS, ...NETWORK, ...LINEAR_ATTENTION].map(
+    (operation) => [operation.name, operation],
+  ),
 );

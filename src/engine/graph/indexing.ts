@@ -36,15 +36,15 @@ const pick: Operation = {
   infer(inputs) {
     requireOperands("pick", inputs, "f32", "i64");
     const [x, ids] = inputs as [Node, Node];
-    if (x.shape.length !== 2 || ids.shape.length !== 1 || x.shape[0] !== ids.shape[0]) {
-      throw new GraphError("pick", "takes rows [N, V] and ids [N]", inputs);
+    if (x.shape.length !== 2 || ![1, 2].includes(ids.shape.length) || x.shape[0] !== ids.shape[0]) {
+      throw new GraphError("pick", "takes rows [N, V], and ids [N] or [N, k]", inputs);
     }
     return { dtype: "f32", shape: ids.shape };
   },
   derive: (graph, { inputs }, gradient) => {
     const [x, ids] = inputs as [Node, Node];
-    const column = graph.reshape(gradient, [gradient.shape[0] as Dim, 1]);
-    return [graph.mul(graph.oneHot(ids, x.shape[1] as Dim), column), undefined];
+    const each = graph.mul(graph.oneHot(ids, x.shape[1] as Dim), graph.reshape(gradient, [...gradient.shape, 1]));
+    return [ids.shape.length === 1 ? each : graph.sum(each, [1]), undefined];
   },
 };
 

@@ -6,7 +6,7 @@ import { type Dim, multiplyDims, quotientOf, symbolsOf, termsOf } from "../graph
 import { reachable } from "../graph/gradients.js";
 import type { Node } from "../graph/node.js";
 import { LOWERINGS } from "./lowerings.js";
-import { type ExternalData, type OnnxDType, OnnxModel } from "./onnx.js";
+import { type BodyValue, type ExternalData, type OnnxBody, type OnnxDType, OnnxModel } from "./onnx.js";
 
 /** Values of an input that is not fed, in a file or in memory. */
 export interface Weight {
@@ -39,8 +39,9 @@ export interface LowerOptions {
 }
 
 /**
- * Writes the model that computes these nodes. Sizes may be 0 when it runs, except in matrix products: ONNX Runtime leaves
- * the result of a transposed or scaled product over no elements uninitialized, and does not broadcast 1 to 0.
+ * Writes the model that computes these nodes. Sizes may be 0 when it runs, except in matrix products and where experts are
+ * chosen: ONNX Runtime leaves the result of a transposed or scaled product over no elements uninitialized, does not
+ * broadcast 1 to 0, and ends the process where it sorts no rows.
  * @param outputs nodes by the names they are fetched by
  * @returns the model file's bytes
  * @throws RuntimeError if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
@@ -52,12 +53,13 @@ export function lowerGraph(outputs: Readonly<Record<string, Node>>, options: Low
 }
 
 /** Computed only where they are read, as some readers need only their operands. */
-const LAZY: ReadonlySet<string> = new Set(["oneHot"]);
+const LAZY: ReadonlySet<string> = new Set(["oneHot", "stack"]);
 
 /** Writes nodes in the order of computation and knows the name of each in the model. */
 export class Emitter {
   readonly #model = new OnnxModel();
   readonly #names = new Map<Node, string>();
+  readonly #weights = new Map<Node, Weight>();
   readonly #stored = new Map<Node, { readonly name: string; readonly dtype: Weight["dtype"] }>();
   readonly #quantized = new Map<Node, QuantizedNames>();
   readonly #once = new Map<string, string>();
@@ -80,7 +82,7 @@ export class Emitter {
       const [value, blocks, weight] = [values?.get(name), quantized?.get(name), weights?.get(name)];
       if (value !== undefined) this.#names.set(node, value);
       if (blocks) this.#addQuantized(node, name, blocks);
-      if (weight) this.#addWeight(node, name, weight);
+      if (weight) this.#weights.set(node, weight);
       if (value === undefined && !blocks && !weight) this.#names.set(node, this.feed(name, node.dtype, node.shape));
     }
     for (const node of nodes) if (node.op !== "input" && !LAZY.has(node.op)) this.#compute(node);
@@ -101,7 +103,7 @@ export class Emitter {
   }
 
   value(node: Node | undefined): string {
-    const stored = node && this.#stored.get(node);
+    const stored = node && this.stored(node);
     // ONNX Runtime folds the cast when it loads the model: computation is in float32.
     if (stored && stored.dtype !== "f32")
       return this.once(`f32 ${stored.name}`, () => this.node("Cast", [stored.name], { to: 1 }));
@@ -112,7 +114,24 @@ export class Emitter {
 
   /** A weight as it is stored, before its cast to float32; undefined for other nodes. */
   stored(node: Node): { readonly name: string; readonly dtype: Weight["dtype"] } | undefined {
+    const weight = this.#weights.get(node);
+    if (weight && !this.#stored.has(node)) this.#addWeight(node, String(node.attributes.name), weight);
     return this.#stored.get(node);
+  }
+
+  /** The values of a weight, which become part of the model only where `stored` or `value` asks for them. */
+  weight(node: Node): Weight | undefined {
+    return this.#weights.get(node);
+  }
+
+  /** A graph that a node runs. @param write appends its nodes and returns its outputs */
+  body(inputs: readonly BodyValue[], write: () => readonly BodyValue[]): OnnxBody {
+    return this.#model.body(inputs, write);
+  }
+
+  /** A name for an input of a body. */
+  fresh(): string {
+    return `t${this.#count++}`;
   }
 
   /** The parts of a quantized matrix; undefined for other nodes. */
@@ -151,7 +170,7 @@ export class Emitter {
     attributes: Parameters<OnnxModel["node"]>[3] = {},
     domain = "",
   ): string[] {
-    const outputs = Array.from({ length: count }, () => `t${this.#count++}`);
+    const outputs = Array.from({ length: count }, () => this.fresh());
     this.#model.node(opType, inputs, outputs, attributes, domain);
     return outputs;
   }

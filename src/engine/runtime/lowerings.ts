@@ -1,10 +1,11 @@
 // Each operation of a graph in ONNX (opset 21) or in ONNX Runtime's own operators (com.microsoft).
 import type { Dim } from "../graph/dim.js";
 import type { Node } from "../graph/node.js";
+import { expertMatmul, expertOuter, stack } from "./expert-lowerings.js";
 import type { Emitter } from "./lower.js";
-import { MICROSOFT, OnnxModel } from "./onnx.js";
+import { type BodyValue, MICROSOFT } from "./onnx.js";
 
-type Lowering = (emitter: Emitter, node: Node) => string;
+export type Lowering = (emitter: Emitter, node: Node) => string;
 
 /** An operation with one counterpart, which has the same operands. */
 const direct =
@@ -92,8 +93,9 @@ const gather: Lowering = (emitter, { inputs: [table, ids] }) => {
   return stored && stored.dtype !== "f32" ? emitter.node("Cast", [rows], { to: TYPE_CODES.f32 }) : rows;
 };
 
-/** Elements of rows [N, V] at ids [N], as [N]. */
+/** Elements of rows [N, V] at ids [N], as [N]; at ids [N, k], as [N, k]. */
 function pickFrom(emitter: Emitter, rows: string, ids: Node | undefined): string {
+  if (ids?.shape.length === 2) return emitter.node("GatherElements", [rows, emitter.value(ids)], { axis: 1 });
   const column = emitter.node("Unsqueeze", [emitter.value(ids), emitter.integers([1])]);
   const picked = emitter.node("GatherElements", [rows, column], { axis: 1 });
   return emitter.node("Squeeze", [picked, emitter.integers([1])]);
@@ -128,6 +130,17 @@ const reduced = (emitter: Emitter, name: string, shape: readonly Dim[]): string 
 
 const argMax: Lowering = (emitter, { inputs: [x], shape }) =>
   reduced(emitter, emitter.node("ArgMax", [emitter.value(x)], { axis: -1, keepdims: 0 }), shape);
+
+// ONNX takes the lower index of equal elements first.
+const largest: Lowering = (emitter, { inputs: [x], attributes }) => {
+  const count = emitter.integers([attributes.count as number]);
+  return emitter.nodeOf(2, "TopK", [emitter.value(x), count], { axis: -1 })[1] as string;
+};
+
+const sortOrder: Lowering = (emitter, { inputs: [ids] }) => {
+  const all = emitter.node("Shape", [emitter.value(ids)]);
+  return emitter.nodeOf(2, "TopK", [emitter.value(ids), all], { axis: 0, largest: 0 })[1] as string;
+};
 
 // ScatterND adds on several threads and loses sums; ScatterElements uses one.
 const scatterRows: Lowering = (emitter, { inputs: [ids, values], shape }) => {
@@ -207,23 +220,17 @@ const linearAttention: Lowering = (emitter, node) => {
 };
 
 const recurrence: Lowering = (emitter, { inputs: [m, b], attributes, shape }) => {
-  const [steps, scaled] = [m as Node, (m as Node).shape.at(-1) === 1];
-  const unknown = (dims: readonly Dim[], name: string) =>
-    dims.map((dim, i) => (typeof dim === "number" ? dim : `${name}${i}`));
-  const body = new OnnxModel();
-  const state = shape.slice(1);
-  body.input("state", "f32", unknown(state, "s"));
-  body.input("m", "f32", unknown(steps.shape.slice(1), "m"));
-  body.input("b", "f32", unknown(state, "b"));
-  body.node(scaled ? "Mul" : "MatMul", ["m", "state"], ["kept"]);
-  body.node("Add", ["kept", "b"], ["next"]);
-  body.node("Identity", ["state"], ["before"]);
-  body.output("next", "f32", unknown(state, "n"));
-  body.output("before", "f32", unknown(state, "o"));
-  const start = emitter.node("Expand", [emitter.floats([0], []), emitter.shape(state)]);
+  const scaled = (m as Node).shape.at(-1) === 1;
+  const [state, factor, added] = [emitter.fresh(), emitter.fresh(), emitter.fresh()];
+  const floats = (name: string): BodyValue => ({ name, type: "floats" });
+  const body = emitter.body([state, factor, added].map(floats), () => {
+    const kept = emitter.node(scaled ? "Mul" : "MatMul", [factor, state]);
+    return [emitter.node("Add", [kept, added]), emitter.node("Identity", [state])].map(floats);
+  });
+  const start = emitter.node("Expand", [emitter.floats([0], []), emitter.shape(shape.slice(1))]);
   const direction = attributes.reverse ? 1 : 0;
   const [, states] = emitter.nodeOf(2, "Scan", [start, emitter.value(m), emitter.value(b)], {
-    body: { body },
+    body,
     num_scan_inputs: 2,
     scan_input_directions: [direction, direction],
     scan_output_directions: [direction],
@@ -275,6 +282,7 @@ export const LOWERINGS: Readonly<Record<string, Lowering>> = {
   pick: (emitter, { inputs: [x, ids] }) => pickFrom(emitter, emitter.value(x), ids),
   oneHot,
   argMax,
+  ...{ largest, sortOrder, stack, expertMatmul, expertOuter },
   rope,
   rmsNorm,
   inverseRms,

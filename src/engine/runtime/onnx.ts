@@ -35,12 +35,22 @@ export interface ExternalData {
 }
 
 /** An attribute. Plain numbers are integers; floats are written as `{ float: 1 }`, as ONNX distinguishes them. */
-export type OnnxAttribute =
-  | number
-  | string
-  | readonly number[]
-  | { readonly float: number }
-  | { readonly body: OnnxModel };
+export type OnnxAttribute = number | string | readonly number[] | { readonly float: number } | OnnxBody;
+
+/** A graph that a node runs, as a loop does. It reads values of the graph around it. */
+export class OnnxBody {
+  readonly graph: ProtoWriter;
+
+  constructor(graph: ProtoWriter) {
+    this.graph = graph;
+  }
+}
+
+/** An input or output of a body: one number, floats of any shape, or a list of those. */
+export interface BodyValue {
+  readonly name: string;
+  readonly type: "i64" | "bool" | "floats" | "list";
+}
 
 /** AttributeProto.AttributeType */
 const TYPES = { float: 1, int: 2, string: 3, graph: 5, ints: 7 } as const;
@@ -51,10 +61,18 @@ const EXTERNAL = 1;
 /** A model under construction: ai.onnx operators of opset 21, com.microsoft ones of version 1, IR version 10. */
 export class OnnxModel {
   readonly #graph = new ProtoWriter().string(2, "layergraft");
+  /** Where nodes go: the graph, or the body that is written. */
+  #nodes = this.#graph;
 
-  /** As the body of a node of another model. */
-  get graph(): ProtoWriter {
-    return this.#graph;
+  /** Writes a body. @param write appends its nodes and returns its outputs */
+  body(inputs: readonly BodyValue[], write: () => readonly BodyValue[]): OnnxBody {
+    const [outer, graph] = [this.#nodes, new ProtoWriter().string(2, "body")];
+    this.#nodes = graph;
+    const outputs = write();
+    this.#nodes = outer;
+    for (const input of inputs) graph.message(11, encodeBodyValue(input));
+    for (const output of outputs) graph.message(12, encodeBodyValue(output));
+    return new OnnxBody(graph);
   }
 
   /**
@@ -80,7 +98,7 @@ export class OnnxModel {
       node.message(5, encodeAttribute(key, value, `${name} (${opType})`));
     }
     if (domain !== "") node.string(7, domain);
-    this.#graph.message(1, node);
+    this.#nodes.message(1, node);
   }
 
   /**
@@ -152,9 +170,18 @@ function encodeAttribute(name: string, value: OnnxAttribute, node: string): Prot
   };
   if (typeof value === "number") return attribute.integer(3, checked(value)).integer(20, TYPES.int);
   if (typeof value === "string") return attribute.string(4, value).integer(20, TYPES.string);
-  if ("body" in value) return attribute.message(6, value.body.graph).integer(20, TYPES.graph);
+  if (value instanceof OnnxBody) return attribute.message(6, value.graph).integer(20, TYPES.graph);
   if ("float" in value) return attribute.float(2, value.float).integer(20, TYPES.float);
   return attribute.integers(8, value.map(checked)).integer(20, TYPES.ints);
+}
+
+function encodeBodyValue({ name, type }: BodyValue): ProtoWriter {
+  const isNumber = type === "i64" || type === "bool";
+  const tensor = new ProtoWriter().integer(1, ELEMENTS[isNumber ? type : "f32"].code);
+  if (isNumber) tensor.message(2, new ProtoWriter());
+  const one = new ProtoWriter().message(1, tensor);
+  const whole = type === "list" ? new ProtoWriter().message(4, new ProtoWriter().message(1, one)) : one;
+  return new ProtoWriter().string(1, name).message(2, whole);
 }
 
 function encodeValueInfo(name: string, dtype: OnnxDType, extents: readonly (number | string)[]): ProtoWriter {
