@@ -266,10 +266,16 @@ async function tokenParts(
       await session.close();
     }
   };
+  if (spec.routing) {
+    throw new RecipeError(
+      `${source.name} is a mixture of experts, whose ${options.kind} are not measured. Measure fisher instead.`,
+    );
+  }
   return spec.layers.map(({ weights }, index): StatisticsPart => {
     const { gate, up } = weights;
     const isProjection = ({ weight }: LinearWeights) => projections.has(weight);
-    const measured = options.kind === "activations" ? [gate ?? up] : Object.values(weights).filter(isProjection);
+    const parts = options.kind === "activations" ? [gate ?? up] : Object.values(weights).filter(isProjection);
+    const measured = parts.filter((part) => part !== undefined);
     // Matrices that are rows of one stored matrix have the same inputs.
     const statistics = new Map(
       measured.map((linear) => [names.get(linear.weight.name) as string, statisticOf(linear)]),

@@ -100,7 +100,10 @@ export function findSteps(
   for (const [input, stored] of wanted) {
     const step = source.tensors.get(names.get(stored.name) ?? "") as Step;
     const shape = stored.rows ? [stored.rows.of, ...stored.shape.slice(1)] : stored.shape;
-    if (!sameShape(step.shape, shape)) {
+    // The matrices of all experts in one tensor.
+    const [experts = 1, ...matrix] = step.shape;
+    const flat = stored.rows && matrix.length > 1 ? [experts * (matrix[0] as number), ...matrix.slice(1)] : step.shape;
+    if (!sameShape(flat, shape)) {
       problems.push(
         `${step.tensor} is ${formatShape(step.shape)}; ${source.config.file} describes ${formatShape(shape)}`,
       );

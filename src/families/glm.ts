@@ -1,8 +1,12 @@
-// Z.ai's dense GLM-4: half of each head turns, by neighbouring dimensions; gate and up in one matrix.
+// Z.ai's GLM. The dense GLM-4: half of each head turns, by neighbouring dimensions; gate and up in one matrix. GLM-4.5:
+// experts of sigmoids after some dense layers, and its halves of pairs are apart.
 import type { ConfigFields } from "./page/config-fields.js";
+import { sigmoidExperts } from "./page/experts.js";
 import type { Family, Sizes, Traits } from "./page/family.js";
+import { denseBefore } from "./page/layer-kinds.js";
 import { readRope } from "./page/rope.js";
-import { ATTENTION, PRE_NORMS } from "./page/tensor-names.js";
+import { ATTENTION, EXPERTS, LLAMA_PARTS, PRE_NORMS, SHARED_EXPERTS } from "./page/tensor-names.js";
+import { rmsNorm } from "./page/traits.js";
 
 const PARTS = { ...ATTENTION, "mlp.gate_up_proj": "gate_up_proj", "mlp.down_proj": "down_proj", ...PRE_NORMS } as const;
 
@@ -53,6 +57,25 @@ export const glm: readonly Family[] = [
         }),
       },
     },
+  },
+  {
+    name: "GLM-4.5", // also 4.6 and Air
+    modelTypes: ["glm4_moe"],
+    reference: "Z.ai 2025, arXiv 2508.06471; transformers Glm4MoeForCausalLM",
+    tensors: { parts: { ...LLAMA_PARTS, ...EXPERTS, ...SHARED_EXPERTS } },
+    kinds: [denseBefore("first_k_dense_replace", 1)],
+    defaults: {
+      ...{ vocab_size: 151_552, intermediate_size: 10_944, num_attention_heads: 96, num_key_value_heads: 8 },
+      ...{ max_position_embeddings: 131_072, rms_norm_eps: 1e-5, use_qk_norm: false, first_k_dense_replace: 1 },
+      ...{ moe_intermediate_size: 1408, num_experts_per_tok: 8, n_shared_experts: 1, n_routed_experts: 128 },
+      ...{ routed_scaling_factor: 1, n_group: 1, topk_group: 1, norm_topk_prob: true },
+    },
+    traits: (fields, sizes) => ({
+      biases: { qkv: fields.flag("attention_bias") },
+      ...(fields.flag("use_qk_norm") ? { attention: { qkNorm: { ...rmsNorm(fields), over: "head" } } } : {}),
+      ropes: [readRope({ fields, ...sizes, partial: 0.5 })],
+      experts: sigmoidExperts(fields),
+    }),
   },
 ];
 

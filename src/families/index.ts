@@ -66,6 +66,7 @@ export const STEMS: readonly string[] = [
 
 export { brief, ConfigFields, type Json } from "./page/config-fields.js";
 export {
+  type ExpertTraits,
   type Family,
   type LayerHalf,
   type LayerTraits,
@@ -82,6 +83,8 @@ export type {
   Activation,
   AttentionSpec,
   DecoderSpec,
+  ExpertMatrices,
+  ExpertWeights,
   LayerSpec,
   LayerWeights,
   LinearWeights,
@@ -90,6 +93,7 @@ export type {
   RecurrenceSpec,
   RecurrenceWeights,
   RopeSpec,
+  RoutingSpec,
   StateSpec,
   StoredWeight,
 } from "./page/spec.js";

@@ -1,12 +1,13 @@
 // Qwen 2 and 3: dense, with experts, with a tower of images, with linear attention.
 import type { ConfigFields } from "./page/config-fields.js";
-import type { Family, Sizes, Traits } from "./page/family.js";
-import { everyNth, FULL, LINEAR, SLIDING } from "./page/layer-kinds.js";
+import { EXPERT_MODULES, readRouting } from "./page/experts.js";
+import type { ExpertTraits, Family, Sizes, Traits } from "./page/family.js";
+import { everyNth, FULL, LINEAR, SLIDING, SPARSE } from "./page/layer-kinds.js";
 import { type LlamaCpp, readBiases } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
 import type { LinearWeights, RecurrenceWeights } from "./page/spec.js";
 import { EXPERTS, LLAMA_PARTS } from "./page/tensor-names.js";
-import { attentionBiases, centredRmsNorm, layerKinds, rmsNorm } from "./page/traits.js";
+import { attentionBiases, centredRmsNorm, layerKinds, rmsNorm, sameWindow } from "./page/traits.js";
 
 const DEFAULTS = {
   vocab_size: 151_936,
@@ -85,7 +86,32 @@ export const qwen: readonly Family[] = [
       },
     ],
   },
-  { name: "Qwen 3 MoE", modelTypes: ["qwen3_moe", "qwen3_vl_moe_text"], tensors: WITH_EXPERTS },
+  {
+    name: "Qwen 3 MoE", // windows in all layers, where there are any
+    modelTypes: ["qwen3_moe"],
+    reference: "Yang et al. 2025, arXiv 2505.09388; transformers Qwen3MoeForCausalLM",
+    tensors: WITH_EXPERTS,
+    defaults: {
+      vocab_size: 151_936,
+      hidden_size: 2048,
+      intermediate_size: 6144,
+      num_key_value_heads: 4,
+      max_position_embeddings: 32_768,
+      use_sliding_window: false,
+      sliding_window: 4096,
+      decoder_sparse_step: 1,
+      moe_intermediate_size: 768,
+      num_experts_per_tok: 8,
+      num_local_experts: 128,
+      router_aux_loss_coef: 0.001,
+    },
+    traits: (fields, { layers }) => ({
+      ...heads(fields),
+      experts: qwenExperts(fields, layers),
+      ...(fields.flag("use_sliding_window") ? { layer: sameWindow(fields) } : {}),
+    }),
+  },
+  { name: "Qwen 3 VL MoE", modelTypes: ["qwen3_vl_moe_text"], tensors: WITH_EXPERTS },
   {
     name: "Qwen3-Next", // the gated delta rule in most layers, and gates of heads in the others
     modelTypes: ["qwen3_next"],
@@ -185,6 +211,25 @@ function deltaTraits(
 
 function heads(fields: ConfigFields): Traits {
   return { biases: attentionBiases(fields), attention: { qkNorm: { ...rmsNorm(fields), over: "head" } } };
+}
+
+function qwenExperts(fields: ConfigFields, layers: number): ExpertTraits {
+  const step = fields.count("decoder_sparse_step");
+  const dense = { mlp_only_layers: fields.get("mlp_only_layers") };
+  return {
+    routing: readRouting(
+      fields,
+      fields.has("num_experts") ? "num_experts" : "num_local_experts",
+      "moe_intermediate_size",
+      {
+        scores: "softmax",
+        normalised: fields.flag("norm_topk_prob"),
+      },
+    ),
+    inLayer: (layer) => SPARSE.kind(layer, [step], layers, dense) === "sparse",
+    router: "mlp.gate",
+    names: EXPERT_MODULES,
+  };
 }
 
 /** With `use_sliding_window`, windows in the layers from `max_window_layers` on, or in those that `layer_types` lists. */

@@ -148,6 +148,7 @@ function specOf(layers: number, tied = true): DecoderSpec {
     logitScale: 0.5,
     logitSoftcap: 4,
     recurrence: null,
+    routing: null,
     ropes: [
       { pairs: "half", dimensions: 2, frequencies: Float64Array.of(1), attentionFactor: 1, theta: 1, scaling: null },
     ],

@@ -16,6 +16,7 @@ import type { Dim } from "../graph/dim.js";
 import { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
 import { type CachePart, cacheParts, FEEDS, feedShape, pastKey, pastValue, ropeCos, ropeSin } from "./feeds.js";
+import { type MixedExperts, mixExperts } from "./mix-experts.js";
 import { recurrence, softplus } from "./recurrence-graph.js";
 
 /** Changes the result of a projection, such as by adding the product of low-rank factors. */
@@ -47,6 +48,8 @@ export interface Decoder {
    * or of all [B, K, P + T, E] if joined; what a convolution reads of the new positions [B, T, channels].
    */
   readonly fresh: ReadonlyMap<string, Node>;
+  /** How the tokens of each layer with experts chose theirs. */
+  readonly mixed: readonly MixedExperts[];
 }
 
 /** The input name of a stored weight; rows of a tensor have their own. */
@@ -68,6 +71,7 @@ class Builder {
   readonly #weights = new Map<string, StoredWeight>();
   readonly #parts: ReadonlyMap<string, CachePart>;
   readonly #fresh = new Map<string, Node>();
+  readonly #mixedExperts: MixedExperts[] = [];
 
   constructor(spec: DecoderSpec, options: DecoderOptions) {
     this.#spec = spec;
@@ -98,6 +102,7 @@ class Builder {
       streams,
       logits: this.#cap(scaled, spec.logitSoftcap),
       fresh: this.#fresh,
+      mixed: this.#mixedExperts,
     };
   }
 
@@ -110,12 +115,12 @@ class Builder {
     const read = this.#norm(x, norm, beforeAttention);
     const mixed = this.#mixed(read, layer, index);
     if (layout === "parallel") {
-      const fed = this.#feedForward(read, layer.weights);
+      const fed = this.#feedForward(read, layer);
       const halves = [mixed && scaled(mixed, afterAttention), fed && scaled(fed, afterFeedForward)];
       return halves.reduce<Node>((sum, half) => (half ? graph.add(sum, half) : sum), x);
     }
     const between = mixed ? graph.add(x, scaled(mixed, afterAttention)) : x;
-    const fed = this.#feedForward(this.#norm(between, norm, beforeFeedForward), layer.weights);
+    const fed = this.#feedForward(this.#norm(between, norm, beforeFeedForward), layer);
     return fed ? graph.add(between, scaled(fed, afterFeedForward)) : between;
   }
 
@@ -144,8 +149,26 @@ class Builder {
     return scale ? graph.mul(y, this.#weight(scale.weight)) : y;
   }
 
-  /** undefined in a layer without this half. */
-  #feedForward(x: Node, weights: LayerWeights): Node | undefined {
+  /** Of all tokens, of the experts that each chooses, or of both in sum; undefined in a layer without this half. */
+  #feedForward(x: Node, { weights, experts }: LayerSpec): Node | undefined {
+    const shared = this.#dense(x, weights);
+    const { routing } = this.#spec;
+    if (!experts || !routing) return shared;
+    const mixed = mixExperts(
+      {
+        ...{ graph: this.#graph, routing },
+        weight: (stored) => this.#weight(stored),
+        linear: (y, linear) => this.#linear(y, linear),
+        activation: (y) => this.#activation(y, weights),
+      },
+      x,
+      experts,
+    );
+    this.#mixedExperts.push(mixed);
+    return shared ? this.#graph.add(mixed.y, shared) : mixed.y;
+  }
+
+  #dense(x: Node, weights: LayerWeights): Node | undefined {
     const graph = this.#graph;
     const { gate, up, down } = weights;
     if (!up || !down) return undefined;

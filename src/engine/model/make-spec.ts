@@ -17,6 +17,7 @@ import {
   type Traits,
 } from "../../families/index.js";
 import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
+import { expertWeights } from "./expert-weights.js";
 
 /** Norms before both halves, as Llama names them. */
 const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" };
@@ -49,12 +50,18 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
     logitSoftcap: traits.logitSoftcap ?? null,
     recurrence: traits.recurrence ? recurrenceOf(traits.recurrence) : null,
     ropes: traits.ropes ?? [readRope({ fields, ...sizes })],
+    routing: traits.experts?.routing ?? null,
     layers: Array.from({ length: layers }, (_, index) => {
       const layer = traits.layer?.(index) ?? {};
       const { window = null, rope = 0, kvHeads = sizes.kvHeads, headDim = sizes.headDim, keysOf } = layer;
-      const own = { ...sizes, kvHeads, headDim, feedForward: layer.feedForward ?? sizes.feedForward };
-      const weights = layerWeights(`layers.${index}.`, own, traits, layer);
-      return { window, rope, kvHeads, headDim, ...(keysOf === undefined ? {} : { keysOf }), weights };
+      const prefix = `layers.${index}.`;
+      const experts = traits.experts?.inLayer?.(index) === false ? undefined : traits.experts;
+      const feedForward = experts ? (experts.shared?.width ?? 0) : (layer.feedForward ?? sizes.feedForward);
+      const own = experts ? { ...traits, feedForward: experts.shared?.names ?? null } : traits;
+      const weights = layerWeights(prefix, { ...sizes, kvHeads, headDim, feedForward }, own, layer);
+      const shared = keysOf === undefined ? {} : { keysOf };
+      const mixture = experts ? { experts: expertWeights(prefix, hidden, experts) } : {};
+      return { window, rope, kvHeads, headDim, ...shared, weights, ...mixture };
     }),
     embedding: { name: `${traits.names?.embedding ?? "embed_tokens"}.weight`, shape: [vocabularySize, hidden] },
     ...(traits.layerInputs ? { layerInputs: traits.layerInputs } : {}),
@@ -114,13 +121,16 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: Layer
         linear(`${self}.${letter}_proj`, rows, hidden, biases.qkv, factors.qkv),
       );
   const { qNorm, kNorm } = qkNormWeights(prefix, sizes, traits);
-  const [gate, up] = fused?.gateUp
-    ? slices(fused.gateUp, [feedForward, feedForward])
-    : [names.gate, names.up].map((name) =>
-        name === null
-          ? undefined
-          : linear(name, feedForward, hidden, biases.feedForward, name === names.gate ? factors.gate : 1),
-      );
+  const feedForwardParts = (): (LinearWeights | undefined)[] => {
+    if (!names) return [];
+    if (fused?.gateUp) return slices(fused.gateUp, [feedForward, feedForward]);
+    return [names.gate, names.up].map((name) =>
+      name === null
+        ? undefined
+        : linear(name, feedForward, hidden, biases.feedForward, name === names.gate ? factors.gate : 1),
+    );
+  };
+  const [gate, up] = feedForwardParts();
   const parts = has.map((half) => (half === "feedForward" ? "FeedForward" : "Attention"));
   const layerNorms = Object.entries(norms).flatMap(([role, name]) =>
     parts.some((part) => role.endsWith(part)) ? [[role, normWeights(`${prefix}${name}`, [hidden], normBias)]] : [],
@@ -133,8 +143,7 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: Layer
   });
   const mlp = () => ({
     ...(gate ? { gate } : {}),
-    up: up as LinearWeights,
-    down: linear(names.down, hidden, feedForward, biases.feedForward, factors.down),
+    ...(up && names ? { up, down: linear(names.down, hidden, feedForward, biases.feedForward, factors.down) } : {}),
   });
   return {
     ...(has.includes("attention") ? attention() : {}),

@@ -317,6 +317,7 @@ describe("configurations", () => {
     expect(different).toEqual([
       "qwen2.sliding_window: 4096, in transformers null", // nulled there, as use_sliding_window is false
       "qwen3.sliding_window: 4096, in transformers null",
+      "qwen3_moe.sliding_window: 4096, in transformers null",
     ]);
   });
 
@@ -426,7 +427,7 @@ describe("refusals", () => {
     ["mistral", { mlp_bias: "no" }, "mlp_bias", /is "no"; it must be true or false/],
     ["gemma3", { hidden_act: 3 }, "hidden_act", /is 3; it must be a text/],
     ["exaone4", { sliding_window: "4" }, "sliding_window", /is "4"; it must be a whole number/],
-    ["llama", { num_local_experts: 8 }, "num_local_experts", /is 8; mixtures of experts are not supported/],
+    ["llama", { num_local_experts: 8 }, "num_local_experts", /is 8; this family has no mixture of experts/],
     ["llama", { alibi: true }, "alibi", /is true; only rotary positions/],
     ["cohere2", { rope_parameters: { full_attention: {} } }, "rope_parameters.full_attention", /rotation/],
     ["smollm3", { no_rope_layers: [1, 2, 0] }, "no_rope_layers", /a list of 3 entries, each one of 0, 1/],

@@ -15,9 +15,9 @@ import { specOf } from "./make-spec.js";
 
 const STILL = "Merging and analysis work for it.";
 
-const EXPERTS = "mixtures of experts are not supported";
+const EXPERTS = "this family has no mixture of experts";
 
-/** Fields that no supported family has. Where one is set, the model differs from its `model_type`. */
+/** Fields that families do not have. Where one is set, the model differs from its `model_type`. */
 const FOREIGN = {
   num_local_experts: EXPERTS,
   num_experts: EXPERTS,
@@ -54,11 +54,13 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
       `marks the weights as quantized (${config.quantized})${config.unread ? `, and ${config.unread}` : ""}; ${unquantise(config.quantized)}`,
     );
   }
+  const spec = specOf(family, fields, config);
   for (const [field, reason] of Object.entries(FOREIGN)) {
     const value = fields.get(field);
-    if (value && !family.unread?.includes(field)) fields.refuse(field, `is ${brief(value)}; ${reason}`);
+    if (value && !family.unread?.includes(field) && !(reason === EXPERTS && spec.routing)) {
+      fields.refuse(field, `is ${brief(value)}; ${reason}`);
+    }
   }
-  const spec = specOf(family, fields, config);
   fields.checkUnread();
   if (!fields.isRead("layer_types")) fields.choicesOrNull("layer_types", spec.layers.length, LAYER_TYPES);
   if (fields.problems.length > 0) {

@@ -1,6 +1,6 @@
 // Finds the weights of a decoder among the tensors of a checkpoint, whose names may have a prefix.
 
-import type { DecoderSpec, LinearWeights, NormWeights, StoredWeight } from "../../families/index.js";
+import type { DecoderSpec, ExpertWeights, LinearWeights, NormWeights, StoredWeight } from "../../families/index.js";
 import { CheckpointError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 
@@ -21,9 +21,21 @@ export function weightsOf(spec: DecoderSpec): StoredWeight[] {
   return [
     spec.embedding,
     ...(inputs ? [inputs.embedding, ...roles({ projection: inputs.projection, norm: inputs.norm })] : []),
-    ...spec.layers.flatMap(({ weights }) => roles(weights)),
+    ...spec.layers.flatMap(({ weights, experts }) => [
+      ...roles(weights),
+      ...(experts ? weightsOfExperts(experts) : []),
+    ]),
     ...roles({ norm: spec.finalNorm }),
     ...(spec.head ? [spec.head] : []),
+  ];
+}
+
+function weightsOfExperts({ router, correction, gate, up, gateUp, down }: ExpertWeights): StoredWeight[] {
+  const matrices = [gate, up, gateUp, down].filter((one) => one !== undefined);
+  return [
+    router.weight,
+    ...[router.bias, correction].filter((one) => one !== undefined),
+    ...matrices.flatMap(({ weights, bias }) => (bias ? [...weights, bias] : weights)),
   ];
 }
 

@@ -2,7 +2,15 @@
 import type { ConfigFields, Json } from "./config-fields.js";
 import type { KindRule } from "./layer-kinds.js";
 import type { LlamaCpp } from "./llama-cpp.js";
-import type { AttentionSpec, DecoderSpec, LayerSpec, LayerWeights, RecurrenceSpec, RecurrenceWeights } from "./spec.js";
+import type {
+  AttentionSpec,
+  DecoderSpec,
+  LayerSpec,
+  LayerWeights,
+  RecurrenceSpec,
+  RecurrenceWeights,
+  RoutingSpec,
+} from "./spec.js";
 import type { TensorNames } from "./tensor-names.js";
 
 /** A family of models. All but its name is optional: what is missing is not known, or as in most families. */
@@ -59,6 +67,12 @@ export type LayerTraits = { readonly [K in LayerTrait]?: LayerSpec[K] | undefine
   readonly has?: readonly LayerHalf[] | undefined;
 };
 
+export interface FeedForwardNames {
+  readonly gate: string | null;
+  readonly up: string;
+  readonly down: string;
+}
+
 /** What a family has that Llama does not. */
 export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   /** Sizes that follow from other fields than usual. */
@@ -68,8 +82,8 @@ export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   /** Names of the norms that a layer has. */
   readonly norms?: Readonly<Partial<Record<LayerNorm, string>>>;
   readonly attention?: Partial<AttentionSpec>;
-  /** Names of a layer's feed-forward projections; the gate is null where there is none. */
-  readonly feedForward?: { readonly gate: string | null; readonly up: string; readonly down: string };
+  /** Names of a layer's feed-forward projections; the gate is null where there is none, all are where there are experts alone. */
+  readonly feedForward?: FeedForwardNames | null;
   /** Which projections have a bias. */
   readonly biases?: { readonly qkv?: boolean; readonly o?: boolean; readonly feedForward?: boolean };
   /** Names of projections that are stored as one: q above k above v, gate above up. */
@@ -91,6 +105,27 @@ export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   readonly factors?: Readonly<Partial<Record<"qkv" | "o" | "gate" | "down", number>>>;
   /** What replaces attention in some layers, and its weights by their names in a layer. */
   readonly recurrence?: RecurrenceSpec & { readonly weights: RecurrenceWeights };
+  readonly experts?: ExpertTraits;
+}
+
+/** A mixture of experts. */
+export interface ExpertTraits {
+  readonly routing: RoutingSpec;
+  /** Layers that have it. Default: all. */
+  readonly inLayer?: (index: number) => boolean;
+  /** Module of the router. */
+  readonly router: string;
+  readonly routerBias?: boolean;
+  readonly correction?: string;
+  /**
+   * Modules of the experts. each: `*` is for an expert's number. fused: tensors of all experts, gate above up. pairs: the
+   * same stored [in, out], with columns of gate and up in turns, and biases.
+   */
+  readonly names:
+    | { readonly layout: "each"; readonly gate: string; readonly up: string; readonly down: string }
+    | { readonly layout: "fused" | "pairs"; readonly gateUp: string; readonly down: string };
+  /** A feed-forward part that all tokens share: its modules, and its width. */
+  readonly shared?: { readonly names: FeedForwardNames; readonly width: number };
 }
 
 /** Defaults of LlamaConfig in transformers. */

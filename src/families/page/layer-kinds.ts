@@ -61,6 +61,17 @@ export const ROTATED: KindRule = {
   kind: (layer, [every = 4]) => Number((layer + 1) % every !== 0),
 };
 
+/** Layers with experts, all but some or every few (Qwen). */
+export const SPARSE: KindRule = {
+  numbers: { decoder_sparse_step: { missing: 1, least: 1 }, mlp_only_layers: { missing: 0, least: 0 } },
+  kind: (layer, [every = 1], _, { mlp_only_layers: dense }) =>
+    (layer + 1) % every === 0 && !(Array.isArray(dense) && dense.map(Number).includes(layer)) ? "sparse" : "dense",
+  write: (kinds) => ({
+    decoder_sparse_step: 1,
+    mlp_only_layers: kinds.flatMap((kind, place) => (kind === "dense" ? [place] : [])),
+  }),
+};
+
 /** Rules of any family that has one of their fields. A rule on the family's own page for the same field comes first. */
 export const SHARED_RULES: readonly KindRule[] = [
   {
@@ -71,15 +82,7 @@ export const SHARED_RULES: readonly KindRule[] = [
   },
   denseBefore("first_k_dense_replace", 3),
   denseBefore("num_dense_layers", 1),
-  {
-    numbers: { decoder_sparse_step: { missing: 1, least: 1 }, mlp_only_layers: { missing: 0, least: 0 } },
-    kind: (layer, [every = 1], _, { mlp_only_layers: dense }) =>
-      (layer + 1) % every === 0 && !(Array.isArray(dense) && dense.map(Number).includes(layer)) ? "sparse" : "dense",
-    write: (kinds) => ({
-      decoder_sparse_step: 1,
-      mlp_only_layers: kinds.flatMap((kind, place) => (kind === "dense" ? [place] : [])),
-    }),
-  },
+  SPARSE,
   {
     numbers: { num_kv_shared_layers: { missing: 0, least: 0 } },
     kind: (layer, [shared = 0], layers) => (layer >= layers - shared ? "shared" : "own"),

@@ -42,6 +42,8 @@ export interface DecoderSpec {
   readonly recurrence: RecurrenceSpec | null;
   /** The rotations that layers refer to by index; more than one where layers differ (Gemma 3). */
   readonly ropes: readonly RopeSpec[];
+  /** How tokens choose experts, in the layers that have them; null where none have. */
+  readonly routing: RoutingSpec | null;
   /** From the input to the output. */
   readonly layers: readonly LayerSpec[];
   /** [V, D] */
@@ -140,6 +142,30 @@ export interface StateSpec {
 /** gelu is exact (erf), gelu_tanh its usual approximation. xielu has two weights in each layer (Apertus). relu2 squares. */
 export type Activation = "silu" | "gelu" | "gelu_tanh" | "relu" | "relu2" | "xielu";
 
+/** A token's output is the sum of its experts' outputs, each times its share. */
+export interface RoutingSpec {
+  readonly experts: number;
+  /** Experts of a token: those of the largest scores, with the lower number where two are equal. */
+  readonly chosen: number;
+  /** Width of an expert. */
+  readonly width: number;
+  /**
+   * Scores from the router's outputs. softmax, sigmoid: shares are the scores. chosen: scores are the outputs, and shares
+   * their softmax over the chosen experts.
+   */
+  readonly scores: "softmax" | "sigmoid" | "chosen";
+  /** Whether shares are divided by their sum. */
+  readonly normalised: boolean;
+  /** Multiplies shares. */
+  readonly scale: number;
+  /** Experts are neighbours in groups, and chosen from those groups alone whose best two have the largest sums. */
+  readonly groups: { readonly count: number; readonly chosen: number } | null;
+  /** Limits gate and up to +-limit (gate only above), then (up + 1) gate sigmoid(alpha gate); null for the activation. */
+  readonly clamp: { readonly limit: number; readonly alpha: number } | null;
+  /** Factor of the loss by which training balances experts; null for none. */
+  readonly balance: number | null;
+}
+
 /** Rotary position embedding. Position p rotates pair i by p frequencies[i] radians. */
 export interface RopeSpec {
   /** half: pair i is dimensions (i, i + dimensions / 2). interleaved (Cohere): (2 i, 2 i + 1). */
@@ -189,6 +215,30 @@ export interface LayerSpec {
   /** The earlier layer whose keys and values it attends to. Default: its own. */
   readonly keysOf?: number;
   readonly weights: LayerWeights;
+  /** Experts, in place of the feed-forward part of `weights`, or beside it where all tokens share one. */
+  readonly experts?: ExpertWeights;
+}
+
+export interface ExpertWeights {
+  /** [experts, D] */
+  readonly router: LinearWeights;
+  /** [experts]: added to the scores that experts are chosen by, but not to shares. */
+  readonly correction?: StoredWeight;
+  /** [F, D] */
+  readonly gate?: ExpertMatrices;
+  readonly up?: ExpertMatrices;
+  /** [D, 2 F], columns of gate and up in turns: in place of the two. */
+  readonly gateUp?: ExpertMatrices;
+  readonly down: ExpertMatrices;
+}
+
+export interface ExpertMatrices {
+  /** By expert. */
+  readonly weights: readonly StoredWeight[];
+  /** Whether they are stored [in, out]. */
+  readonly transposed?: boolean;
+  /** [experts, out] */
+  readonly bias?: StoredWeight;
 }
 
 /** A layer's weights by role. What is missing is not computed: a norm, attention, a recurrence, the feed-forward part. */
@@ -205,7 +255,7 @@ export interface LayerWeights extends RecurrenceWeights {
   readonly kNorm?: NormWeights;
   /** [F, D]. down(activation(gate(x)) * up(x)) with a gate; down(activation(up(x))) without. */
   readonly gate?: LinearWeights;
-  /** [F, D] */
+  /** [F, D]; missing, as `down`, in layers that have experts alone. */
   readonly up?: LinearWeights;
   /** [D, F] */
   readonly down?: LinearWeights;
@@ -274,7 +324,10 @@ export interface StoredWeight {
   readonly name: string;
   /** Shape of the tensor, or of the rows of it that are used. */
   readonly shape: readonly number[];
-  /** Rows of the first axis, for projections that are stored fused (Phi-3): from `from`, of `of` in the tensor. */
+  /**
+   * Rows of the first axis, for projections that are stored fused (Phi-3): from `from`, of `of` in the tensor. Of a tensor
+   * with the matrices of all experts, rows of the first two axes together.
+   */
   readonly rows?: { readonly from: number; readonly of: number };
   /** Whether transformers has it as a constant, which training leaves as it is. */
   readonly isConstant?: true;

@@ -81,5 +81,12 @@ export const EXPERTS: Readonly<Record<string, LayerPart>> = {
   "mlp.shared_expert_gate": "shared_expert_gate",
 };
 
+/** Experts that all tokens pass (DeepSeek, GLM). */
+export const SHARED_EXPERTS: Readonly<Record<string, LayerPart>> = {
+  "mlp.shared_experts.gate_proj": "gate_proj",
+  "mlp.shared_experts.up_proj": "up_proj",
+  "mlp.shared_experts.down_proj": "down_proj",
+};
+
 /** What pages leave out. */
 export const DECODER = { stems: DECODER_STEMS, layers: "layers", outside: OUTSIDE };

@@ -1,0 +1,52 @@
+// The weights of a layer's experts, by the names and the layout that the family's page says.
+import type { ExpertMatrices, ExpertTraits, ExpertWeights, StoredWeight } from "../../families/index.js";
+
+/** @param prefix of the layer, such as "layers.0." @param hidden D */
+export function expertWeights(prefix: string, hidden: number, traits: ExpertTraits): ExpertWeights {
+  const { routing, router, routerBias, correction, names } = traits;
+  const { experts, width } = routing;
+  return {
+    router: {
+      weight: { name: `${prefix}${router}.weight`, shape: [experts, hidden] },
+      ...(routerBias ? { bias: { name: `${prefix}${router}.bias`, shape: [experts] } } : {}),
+    },
+    ...(correction ? { correction: { name: `${prefix}${correction}`, shape: [experts] } } : {}),
+    ...matricesOf(),
+  };
+
+  function matricesOf(): Pick<ExpertWeights, "gate" | "up" | "gateUp" | "down"> {
+    const all = (weightOf: (expert: number) => StoredWeight): ExpertMatrices => ({
+      weights: Array.from({ length: experts }, (_, expert) => weightOf(expert)),
+    });
+    if (names.layout === "each") {
+      const each = (module: string, shape: readonly number[]) =>
+        all((expert) => ({ name: `${prefix}${module.replace("*", String(expert))}.weight`, shape }));
+      return {
+        gate: each(names.gate, [width, hidden]),
+        up: each(names.up, [width, hidden]),
+        down: each(names.down, [hidden, width]),
+      };
+    }
+    /** Matrices of some rows of a tensor with those of all experts. */
+    const part = (module: string, shape: readonly [number, number], rows = shape[0], from = 0) =>
+      all((expert) => ({
+        name: `${prefix}${module}`,
+        shape,
+        rows: { from: expert * rows + from, of: experts * rows },
+      }));
+    const { gateUp, down } = names;
+    if (names.layout === "fused") {
+      return {
+        gate: part(gateUp, [width, hidden], 2 * width),
+        up: part(gateUp, [width, hidden], 2 * width, width),
+        down: part(down, [hidden, width]),
+      };
+    }
+    const biased = (module: string, shape: readonly [number, number]): ExpertMatrices => ({
+      ...part(module, shape),
+      transposed: true,
+      bias: { name: `${prefix}${module}_bias`, shape: [experts, shape[1]] },
+    });
+    return { gateUp: biased(gateUp, [hidden, 2 * width]), down: biased(down, [width, hidden]) };
+  }
+}

@@ -1,0 +1,95 @@
+// The part of a decoder's graph in which tokens choose experts. Letters in shapes: N tokens, k experts of each, M = N k;
+// D, E and F as widths of tokens, experts and of an expert.
+import type { ExpertMatrices, ExpertWeights, LinearWeights, RoutingSpec, StoredWeight } from "../../families/index.js";
+import { multiplyDims } from "../graph/dim.js";
+import type { Graph } from "../graph/graph.js";
+import type { Node } from "../graph/node.js";
+
+/** What the builder of a decoder gives. */
+export interface ExpertParts {
+  readonly graph: Graph;
+  readonly routing: RoutingSpec;
+  readonly weight: (stored: StoredWeight) => Node;
+  readonly linear: (x: Node, weights: LinearWeights) => Node;
+  readonly activation: (x: Node) => Node;
+}
+
+export interface MixedExperts {
+  /** [N, D] */
+  readonly y: Node;
+  /** The router's outputs, [N, E]. */
+  readonly logits: Node;
+  /** The chosen experts, [N, k]. */
+  readonly chosen: Node;
+}
+
+/** The outputs of the experts of each row of x [N, D], in sum. */
+export function mixExperts(parts: ExpertParts, x: Node, experts: ExpertWeights): MixedExperts {
+  const { graph, routing } = parts;
+  const { logits, chosen, shares } = route(parts, x, experts);
+  const [tokens, width] = x.shape as [string, number];
+  const all = multiplyDims(tokens, routing.chosen);
+  // Rows of one expert become neighbours.
+  const ids = graph.reshape(chosen, [all]);
+  const order = graph.sortOrder(ids);
+  const sorted = graph.reshape(graph.gather(graph.reshape(ids, [all, 1]), order), [all]);
+  // Exact as float32 up to 16 million.
+  const rows = graph.cast(graph.div(graph.cast(order, "f32"), routing.chosen), "i64");
+  const made = compute(parts, graph.gather(x, rows), sorted, experts);
+  const back = graph.reshape(graph.gather(made, graph.sortOrder(order)), [tokens, routing.chosen, width]);
+  const weighed = graph.mul(back, graph.reshape(shares, [tokens, routing.chosen, 1]));
+  return { y: graph.sum(weighed, [1]), logits, chosen };
+}
+
+/** The experts of each token, and their shares, [N, k]. */
+function route({ graph, routing, linear, weight }: ExpertParts, x: Node, { router, correction }: ExpertWeights) {
+  const logits = linear(x, router);
+  const { scores: kind, groups } = routing;
+  const scores = kind === "softmax" ? graph.softmax(logits) : kind === "sigmoid" ? graph.sigmoid(logits) : logits;
+  const corrected = correction ? graph.add(scores, weight(correction)) : scores;
+  const chosen = graph.largest(groups ? withinGroups(graph, corrected, groups) : corrected, routing.chosen);
+  const picked = graph.pick(scores, chosen);
+  if (kind === "chosen") return { logits, chosen, shares: graph.softmax(picked) };
+  const sum = graph.sum(picked, [1], true);
+  // 1e-20 as transformers has it: sigmoids may all be 0.
+  const shares = routing.normalised ? graph.div(picked, kind === "sigmoid" ? graph.add(sum, 1e-20) : sum) : picked;
+  return { logits, chosen, shares: graph.mul(shares, routing.scale) };
+}
+
+/** Scores [N, E] with those at minus infinity that are outside of the chosen groups. */
+function withinGroups(graph: Graph, scores: Node, { count, chosen }: NonNullable<RoutingSpec["groups"]>): Node {
+  const [tokens, experts] = scores.shape as [string, number];
+  const apart = graph.reshape(scores, [multiplyDims(tokens, count), experts / count]);
+  const best = graph.sum(graph.pick(apart, graph.largest(apart, 2)), [1]);
+  const groups = graph.largest(graph.reshape(best, [tokens, count]), chosen);
+  const isChosen = graph.reshape(graph.sum(graph.oneHot(groups, count), [1]), [tokens, count, 1]);
+  const grouped = graph.reshape(scores, [tokens, count, experts / count]);
+  const left = graph.where(graph.less(graph.constant(0), isChosen), grouped, Number.NEGATIVE_INFINITY);
+  return graph.reshape(left, [tokens, experts]);
+}
+
+/** Each row x [M, D] after its expert, by ids [M] that ascend. */
+function compute({ graph, routing, weight, activation }: ExpertParts, x: Node, ids: Node, experts: ExpertWeights) {
+  const { gate, up, gateUp, down } = experts;
+  const product = (rows: Node, { weights, transposed = false, bias }: ExpertMatrices) => {
+    const y = graph.expertMatmul(rows, ids, graph.stack(weights.map(weight)), !transposed);
+    return bias ? graph.add(y, graph.gather(weight(bias), ids)) : y;
+  };
+  const gated = (a: Node, b: Node) =>
+    routing.clamp ? clamped(graph, a, b, routing.clamp) : graph.mul(activation(a), b);
+  if (gate && up) return product(gated(product(x, gate), product(x, up)), down);
+  const both = product(x, gateUp as ExpertMatrices);
+  const pairs = graph.reshape(both, [both.shape[0] as string, routing.width, 2]);
+  const half = (at: number) =>
+    graph.reshape(graph.slice(pairs, 2, at, at + 1), [both.shape[0] as string, routing.width]);
+  return product(gated(half(0), half(1)), down);
+}
+
+/** (up + 1) gate sigmoid(alpha gate), of limited gate and up (gpt-oss). */
+function clamped(graph: Graph, a: Node, b: Node, { limit, alpha }: NonNullable<RoutingSpec["clamp"]>): Node {
+  const below = (x: Node) => graph.where(graph.lessOrEqual(x, graph.constant(limit)), x, limit);
+  const gate = below(a);
+  const high = below(b);
+  const up = graph.where(graph.lessOrEqual(graph.constant(-limit), high), high, -limit);
+  return graph.mul(graph.add(up, 1), graph.mul(gate, graph.sigmoid(graph.mul(gate, alpha))));
+}
