@@ -5,7 +5,7 @@ import { readTensor, type TensorInfo } from "../../formats/safetensors/index.js"
 import { Converter, type KernelDType } from "../../kernels/index.js";
 import { withFile, writeFully } from "../../kit/files/index.js";
 import { CancelledError, DTYPE_BITS, elementCount } from "../../kit/index.js";
-import type { RunOptions } from "../../tensor/streaming/index.js";
+import { type RunOptions, Tally } from "../../tensor/streaming/index.js";
 import type { FactorStep } from "../plan/adapter-plan.js";
 import type { NonFinite } from "./non-finite.js";
 
@@ -61,13 +61,9 @@ export async function compareFactor(
 ): Promise<{ differing: number; first: number }> {
   const { bytes } = await compute(step, new Converter());
   const found = await readTensor(written.file, written);
-  const width = DTYPE_BITS[step.dtype] / 8;
-  let [differing, first] = [0, -1];
-  for (let at = 0; at < bytes.byteLength; at += width) {
-    if (bytes.subarray(at, at + width).every((byte, i) => byte === found[at + i])) continue;
-    differing++;
-    if (first < 0) first = at / width;
-  }
+  const tally = new Tally(DTYPE_BITS[step.dtype] / 8);
+  tally.add(bytes, found, 0);
+  const [differing = 0, first = -1] = tally.result();
   return { differing, first };
 }
 

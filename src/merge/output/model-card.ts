@@ -9,14 +9,14 @@ import { digestOf, digestOfFile, isFile } from "../../kit/files/index.js";
 import { isObject, VERSION } from "../../kit/index.js";
 import { formatPercent, shellQuote } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
-import { leavesOf } from "../../tensor/expressions/index.js";
+import { sourcesRead } from "../../tensor/expressions/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
 import { type MergeRecipe, mapSources, methodOf, type Plan } from "../recipe/recipe.js";
 
 export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, title: string): Promise<string> {
   const lead = sources.get(plan.configFrom);
   const isAdapter = plan.recipe.as === "adapter";
-  const entering = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+  const entering = sourcesRead(plan.steps.map(({ value }) => value));
   const opened = plan.sources.flatMap(({ id }) => (entering.has(id) ? (sources.get(id) ?? []) : []));
   const tags = ["merge", "layergraft", methodOf(plan.recipe).tag, ...(isAdapter ? ["lora"] : [])];
   const { yamlText } = await loadYaml();

@@ -20,6 +20,7 @@ import {
   leavesOf,
   type Measured,
   measurementsOf,
+  sourcesRead,
   type Value,
   type WeightedValue,
 } from "../../tensor/expressions/index.js";
@@ -87,7 +88,7 @@ export function planAdapter({ plan, sources }: Opened, found?: Measured): Adapte
       throw RecipeError.at({ field }, `${field} does not apply to an adapter. Remove ${field}, or ${FULL_MODEL}.`);
     }
   }
-  const read = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+  const read = sourcesRead(plan.steps.map(({ value }) => value));
   const base = requireOneBase([...sources].filter(([id]) => read.has(id)));
   if (isOnFactors(plan.recipe)) return factorsAsMerged(plan, sources, base);
   requireWeightedSums(plan);

@@ -18,6 +18,7 @@ import {
 import { groupBy, RecipeError } from "../../kit/index.js";
 import { childrenOf, isLeaf, type Value } from "../../tensor/expressions/index.js";
 import type { Measurement } from "../../tensor/measurements/index.js";
+import { remembered } from "../../tensor/streaming/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Merged } from "../methods/method.js";
 import {
@@ -350,17 +351,10 @@ function withinLayers(checkpoint: Checkpoint): Checkpoint {
 const MAX_LAYERS = 10_000;
 const MAX_LEAVES = 10_000;
 
-/** Leaf counts by value, to count shared values only once. */
-const COUNTED = new WeakMap<object, number>();
-
-/** Number of leaves of a value, duplicates included. */
-function countLeaves(value: Value): number {
-  const known = COUNTED.get(value);
-  if (known !== undefined) return known;
-  const count = isLeaf(value) ? 1 : childrenOf(value).reduce((sum, inner) => sum + countLeaves(inner), 0);
-  COUNTED.set(value, count);
-  return count;
-}
+/** Number of leaves of a value, duplicates included. Shared values are counted once. */
+const countLeaves = remembered((value: Value): number =>
+  isLeaf(value) ? 1 : childrenOf(value).reduce((sum, inner) => sum + countLeaves(inner), 0),
+);
 
 /** Runs `make` and adds the path of a nested recipe to its errors. */
 function withPath<T>(prefix: string, make: () => T): T {

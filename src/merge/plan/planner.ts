@@ -12,7 +12,7 @@ import {
 import { isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
 import { formatPercent, formatSome, plural } from "../../kit/printing/index.js";
-import { hasOperation, leavesOf } from "../../tensor/expressions/index.js";
+import { hasOperation, leavesOf, sourcesRead } from "../../tensor/expressions/index.js";
 import { measuredSources } from "../../tensor/measurements/index.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { type SwapRecipe, swapOwners } from "../methods/swap.js";
@@ -211,7 +211,7 @@ class Planner {
 
   /** Notes sources that no step reads. */
   #noteUnused(steps: readonly Step[]): void {
-    const used = sourcesRead(steps);
+    const used = sourcesRead(steps.map(({ value }) => value));
     for (const source of measuredSources([...this.#builder.measurements.values()])) used.add(source);
     for (const label of this.#builder.sources.keys()) {
       if (this.#builder.isBase(label) && !used.has(label)) this.#builder.note(`${label} is not needed and ignored`);
@@ -227,7 +227,7 @@ class Planner {
   /** With `dtype: keep`, each tensor must have the same dtype in all sources. */
   #mixedDTypes(steps: readonly Step[]): string[] {
     if (this.#recipe.dtype !== "keep") return [];
-    const entering = sourcesRead(steps);
+    const entering = sourcesRead(steps.map(({ value }) => value));
     const compared = new Set<Checkpoint>();
     const [first, ...others] = [...this.#builder.merged].filter(([label, checkpoint]) => {
       const counts = !compared.has(checkpoint) && (!this.#builder.isBase(label) || entering.has(label));
@@ -318,12 +318,6 @@ function middleChanges(recipe: SwapRecipe, layers: number, { changeIn }: Pick<Re
   const middle = new Set(owners.flatMap((owner, layer) => (owner === "task" ? [layer] : [])));
   const [task, language] = [changeIn("task", middle), changeIn("language", middle)];
   return task === undefined || language === undefined ? undefined : { task, language };
-}
-
-function sourcesRead(steps: readonly Step[]): Set<string> {
-  const sources = new Set<string>();
-  for (const { value } of steps) for (const { source } of leavesOf(value)) sources.add(source);
-  return sources;
 }
 
 /** Fills depth-dependent defaults into a recipe and its nested recipes, for the record in the output. */

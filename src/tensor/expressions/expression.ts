@@ -78,19 +78,18 @@ export function isLeaf(value: Value | { readonly operation: ValueOperation }): v
 
 /** Every leaf of a value, duplicates included. */
 export function leavesOf(value: Value): Leaf[] {
-  const leaves: Leaf[] = [];
-  const visit = (inner: Value): void => {
-    if (isLeaf(inner)) leaves.push(inner);
-    else for (const child of childrenOf(inner)) visit(child);
-  };
-  visit(value);
-  return leaves;
+  return isLeaf(value) ? [value] : childrenOf(value).flatMap(leavesOf);
 }
 
 export function childrenOf(value: Exclude<Value, Leaf>): readonly Value[] {
   if ("blend" in value) return value.blend.map((term) => term.value);
   if ("sum" in value) return value.sum.map((term) => term.value);
   return value.of;
+}
+
+/** The sources of all leaves of values. */
+export function sourcesRead(values: readonly Value[]): Set<string> {
+  return new Set(values.flatMap(leavesOf).map(({ source }) => source));
 }
 
 /** Whether a value contains an operation, not only averages and copies. */

@@ -7,6 +7,7 @@ export {
   leavesOf,
   type Measured,
   measurementsOf,
+  sourcesRead,
   sumOfWeights,
   type Value,
   type Weight,

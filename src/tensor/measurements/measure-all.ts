@@ -1,11 +1,18 @@
 // Runs the measurements of a plan; independent measurements share passes.
 
 import { LayergraftError, usageError } from "../../kit/index.js";
-import { leavesOf, type Measured, type MeasuredResult, measurementsOf, type Value } from "../expressions/expression.js";
+import {
+  leavesOf,
+  type Measured,
+  type MeasuredResult,
+  measurementsOf,
+  sourcesRead,
+  type Value,
+} from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
 import { Collector, isReporting } from "../streaming/job-kinds.js";
 import { countBytes } from "../streaming/pieces.js";
-import type { Evaluation, Job, Payload, Program } from "../streaming/program.js";
+import { type Job, type Payload, type Program, remembered } from "../streaming/program.js";
 import { resultsByJob } from "../streaming/results.js";
 import { type RunOptions, runProgram } from "../streaming/run-program.js";
 import { arithmeticOf } from "../streaming/value-operation.js";
@@ -140,9 +147,8 @@ async function measureTogether(
   run: Omit<RunOptions, "phase">,
 ): Promise<Map<string, MeasuredResult>> {
   const resolver = new Resolver(sources, measured);
-  const evaluation = memoized((value) => resolver.evaluation(value));
   const binding: Binding = {
-    evaluation,
+    evaluation: remembered((value: Value) => resolver.evaluation(value)),
     tensor: (leaf) => resolver.tensor(leaf),
     numbers: (id) => (measured.get(id) ?? []) as readonly number[],
   };
@@ -173,15 +179,6 @@ async function measureTogether(
 function nameOf(measurements: readonly Measurement[]): string {
   const labels = new Set(measurements.map(({ label }) => label));
   return labels.size <= 2 ? [...labels].join(", ") : `${measurements.length} quantities`;
-}
-
-function memoized(bind: (value: Value) => Evaluation): (value: Value) => Evaluation {
-  const known = new Map<Value, Evaluation>();
-  return (value) => {
-    const evaluation = known.get(value) ?? bind(value);
-    known.set(value, evaluation);
-    return evaluation;
-  };
 }
 
 async function runPasses(passes: readonly Required<Pass>[], resolver: Resolver, options: RunOptions): Promise<void> {
@@ -234,7 +231,7 @@ export function measuringBytes(measurements: readonly Measurement[], sources: So
 
 /** Ids of the sources that measurements read. */
 export function measuredSources(measurements: readonly Measurement[]): Set<string> {
-  return new Set(measurements.flatMap(valuesOf).flatMap((value) => leavesOf(value).map(({ source }) => source)));
+  return sourcesRead(measurements.flatMap(valuesOf));
 }
 
 /** How many numbers a measurement finds, at most or nearly. */

@@ -29,22 +29,58 @@ export interface Inputs {
   close(): void;
 }
 
-export class InputFiles implements Inputs {
-  readonly #files: readonly InputFile[];
-  readonly #descriptors = new Map<number, number>();
+/** Files of one thread, which stay open. */
+class OpenFiles {
   readonly traffic: Traffic;
+  readonly #paths: readonly string[];
+  readonly #descriptors = new Map<number, number>();
 
-  constructor(files: readonly InputFile[], traffic: Traffic) {
-    this.#files = files;
+  constructor(paths: readonly string[], traffic: Traffic) {
+    this.#paths = paths;
     this.traffic = traffic;
   }
 
+  protected pathOf(file: number): string {
+    return this.#paths[file] ?? "";
+  }
+
+  /** @param gone the error if there is no such file any more */
+  protected descriptorOf(file: number, flags: "r" | "r+", gone: (path: string, error: unknown) => Error): number {
+    const known = this.#descriptors.get(file);
+    if (known !== undefined) return known;
+    const path = this.pathOf(file);
+    try {
+      const descriptor = openSync(path, flags);
+      this.#descriptors.set(file, descriptor);
+      return descriptor;
+    } catch (error) {
+      throw isSystemError(error, "ENOENT") ? gone(path, error) : error;
+    }
+  }
+
+  close(): void {
+    for (const descriptor of this.#descriptors.values()) closeSync(descriptor);
+    this.#descriptors.clear();
+  }
+}
+
+const isGone = (path: string, error: unknown) =>
+  new FormatError(`${path} is gone; it was there a moment ago`, { file: path }, error);
+
+export class InputFiles extends OpenFiles implements Inputs {
+  constructor(files: readonly InputFile[], traffic: Traffic) {
+    super(
+      files.map(({ path }) => path),
+      traffic,
+    );
+  }
+
   read(file: number, position: number, into: Uint8Array): void {
-    const descriptor = this.#descriptors.get(file) ?? this.#open(file);
+    const descriptor = this.descriptorOf(file, "r", isGone);
     for (let at = 0; at < into.byteLength; ) {
       const count = readSync(descriptor, into, at, into.byteLength - at, position + at);
       if (count === 0) {
-        const path = this.#files[file]?.path ?? "";
+        const path = this.pathOf(file);
         throw new FormatError(
           `${path} became shorter while it was read; let whatever writes to it finish, and start again`,
           { file: path },
@@ -53,24 +89,6 @@ export class InputFiles implements Inputs {
       at += count;
     }
     this.traffic.read += into.byteLength;
-  }
-
-  #open(file: number): number {
-    const path = this.#files[file]?.path ?? "";
-    try {
-      const descriptor = openSync(path, "r");
-      this.#descriptors.set(file, descriptor);
-      return descriptor;
-    } catch (error) {
-      if (isSystemError(error, "ENOENT"))
-        throw new FormatError(`${path} is gone; it was there a moment ago`, { file: path }, error);
-      throw error;
-    }
-  }
-
-  close(): void {
-    for (const descriptor of this.#descriptors.values()) closeSync(descriptor);
-    this.#descriptors.clear();
   }
 }
 
@@ -128,36 +146,13 @@ export class StreamedFiles implements Inputs {
   }
 }
 
-export class OutputFiles {
-  readonly #paths: readonly string[];
-  readonly #descriptors = new Map<number, number>();
-  readonly traffic: Traffic;
-
-  constructor(paths: readonly string[], traffic: Traffic) {
-    this.#paths = paths;
-    this.traffic = traffic;
-  }
-
+export class OutputFiles extends OpenFiles {
   /** Writes all of `bytes` at byte `position` of a file that exists. */
   write(file: number, position: number, bytes: Uint8Array): void {
-    let descriptor = this.#descriptors.get(file);
-    if (descriptor === undefined) {
-      const path = this.#paths[file] ?? "";
-      try {
-        descriptor = openSync(path, "r+");
-      } catch (error) {
-        throw isSystemError(error, "ENOENT") ? OutputError.deleted(path, error) : error;
-      }
-      this.#descriptors.set(file, descriptor);
-    }
+    const descriptor = this.descriptorOf(file, "r+", OutputError.deleted);
     for (let at = 0; at < bytes.byteLength; ) {
       at += writeSync(descriptor, bytes, at, bytes.byteLength - at, position + at);
     }
     this.traffic.written += bytes.byteLength;
-  }
-
-  close(): void {
-    for (const descriptor of this.#descriptors.values()) closeSync(descriptor);
-    this.#descriptors.clear();
   }
 }

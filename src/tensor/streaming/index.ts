@@ -1,6 +1,7 @@
 export { Evaluator } from "./evaluate-block.js";
 export { eigenvectors } from "./exact-decomposition.js";
 export { InputFiles } from "./files.js";
+export { Tally } from "./job-kinds.js";
 export type { LowRankFactors } from "./low-rank.js";
 export { guardCode, runCode } from "./own-code.js";
 export { countBytes, cutIntoPieces, eachBlock, rowsMatter } from "./pieces.js";
@@ -13,6 +14,7 @@ export {
   type LowRankJob,
   operationsOf,
   type Program,
+  remembered,
   requireFloat,
   type Stored,
   type StoredTerm,

@@ -231,7 +231,7 @@ export class Collector<P extends Payload> {
 }
 
 /** Counts differing elements and remembers the first, over byte ranges given in order. */
-class Tally {
+export class Tally {
   readonly #width: number;
   #differing = 0;
   #first = -1;

@@ -173,11 +173,7 @@ function chooseThreads(program: Program, options: RunOptions, memory: number, to
   // The main thread cannot wait for bytes that it fetches.
   const least = isStreamed(program) ? 1 : 0;
   if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return least;
-  return Math.max(1, Math.min(options.threads ?? defaultThreads(), fitting));
-}
-
-function defaultThreads(): number {
-  return Math.min(availableParallelism(), DEFAULT_THREADS);
+  return Math.max(1, Math.min(options.threads ?? Math.min(availableParallelism(), DEFAULT_THREADS), fitting));
 }
 
 async function runHere(program: Program, shared: Shared, onPiece: Emit): Promise<void> {
