@@ -17,10 +17,9 @@ import { measuredSources } from "../../tensor/measurements/index.js";
 import type { OperandTensor } from "../methods/operand.js";
 import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
-import { resolveSources } from "../recipe/inner-recipes.js";
-import { loadOwnMethods } from "../recipe/own-methods.js";
+import { settleRecipe } from "../recipe/inner-recipes.js";
 import { findMethod, mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "../recipe/recipe.js";
-import { checkRecipe, readRecipe } from "../recipe/recipe-file.js";
+import { readRecipe } from "../recipe/recipe-file.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { OperandBuilder } from "./operand-builder.js";
@@ -53,10 +52,10 @@ export interface PlanOptions extends SourceOptions {
  * @throws CheckpointError or FormatError if a source cannot be used
  */
 export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
-  const { source, notes } = await resolveSources(checkRecipe(recipe), options.folder ?? ".");
-  const { recipe: own, code } = await loadOwnMethods(source, options.allowCode ?? false);
-  const planned = await new Planner(own, options).plan(notes);
-  const asStored = copiesCodes(planned) ? await planAsStored(own, options, planned, notes) : undefined;
+  const { folder = ".", allowCode = false } = options;
+  const { recipe: settled, code, notes } = await settleRecipe(recipe, folder, allowCode);
+  const planned = await new Planner(settled, options).plan(notes);
+  const asStored = copiesCodes(planned) ? await planAsStored(settled, options, planned, notes) : undefined;
   const { plan, sources } = planned;
   return { plan: code.length > 0 ? { ...plan, code } : plan, sources, ...(asStored ? { asStored } : {}) };
 }

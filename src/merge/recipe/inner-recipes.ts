@@ -7,7 +7,7 @@ import { exists } from "../../kit/files/index.js";
 import { RecipeError } from "../../kit/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import { isOwnMethod, loadOwnMethods } from "./own-methods.js";
-import { mapSourcesAsync, outputFields } from "./recipe.js";
+import { mapSourcesAsync, outputFields, type RecipeInput } from "./recipe.js";
 import { checkRecipe, readRecipe } from "./recipe-file.js";
 
 /** Recipe files in one recipe, repetitions included. It also bounds how deep they nest. */
@@ -21,19 +21,13 @@ export async function isRecipeFile(path: string): Promise<boolean> {
   return stats?.isFile() ?? /\.ya?ml$/i.test(path);
 }
 
-/** A source without recipe files. Relative paths start from the folder that was given. */
-export interface ResolvedSource<S> {
-  readonly source: S;
-  /** On fields of the files that do not apply. */
-  readonly notes: readonly string[];
-}
-
 /**
  * Reads the recipe files that a source names: itself, or those inside a recipe. Paths in a file start from its folder.
  * @param folder folder that relative paths start from
+ * @returns the source without recipe files, its relative paths from the folder, and notes on their fields that do not apply
  * @throws RecipeError with every problem of a recipe, if its method is a file, or if files name each other in a circle
  */
-export async function resolveSource(source: SourceRecipe, folder: string): Promise<ResolvedSource<SourceRecipe>> {
+export async function resolveSource(source: SourceRecipe, folder: string) {
   const reader = new InnerRecipes(folder);
   const checked = typeof source === "string" ? source : { ...checkRecipe(source) };
   const resolved = await reader.resolve(checked, folder, []);
@@ -42,10 +36,16 @@ export async function resolveSource(source: SourceRecipe, folder: string): Promi
   return { source: resolved, notes: reader.notes };
 }
 
-/** The same for the sources of a checked recipe, whose own fields for the output apply. */
-export async function resolveSources<R extends object>(recipe: R, folder: string): Promise<ResolvedSource<R>> {
+/**
+ * A recipe as it is planned: checked, with the recipes that its sources are, and with the methods that are files.
+ * @param allowCode whether the user allows to run these files
+ * @returns it, the files, and notes on fields of inner recipes that do not apply
+ * @throws RecipeError with every problem, or if code is not allowed
+ */
+export async function settleRecipe(recipe: RecipeInput, folder: string, allowCode: boolean) {
   const reader = new InnerRecipes(folder);
-  return { source: await reader.resolveAll(recipe, folder, []), notes: reader.notes };
+  const whole = await reader.resolveAll(checkRecipe(recipe), folder, []);
+  return { ...(await loadOwnMethods(whole, allowCode)), notes: reader.notes };
 }
 
 /** A file as a person would name it: from the working folder, if it is inside. */
