@@ -19,8 +19,7 @@ import {
 } from "../plan/expert-names.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { laterMerges } from "../plan/settle.js";
-import type { ReadFacts } from "./facts-reader.js";
-import type { Named } from "./named.js";
+import { foldersIn, type ReadFacts } from "./facts-reader.js";
 
 /** Configurations of a merge that are reported one by one. */
 const MAX_REPORTED = 8;
@@ -28,7 +27,6 @@ const MAX_REPORTED = 8;
 /** Plans merges by headers alone: each expert with the base, and each configuration with the base for every expert. */
 export async function checkMerges(
   plan: ExperimentPlan,
-  models: Named["models"],
   facts: ReadFacts,
   folder: string,
   hasProblem: (path: readonly PropertyKey[]) => boolean,
@@ -49,7 +47,7 @@ export async function checkMerges(
   if (plan.merges.length > 0) {
     const used = groupsIn(plan);
     const aligned = plan.merges.some(({ recipe }) => recipe?.vocabulary !== undefined) ? { vocabulary: "union" } : {};
-    for (const { group, source, path } of models) {
+    for (const { group, source, path } of foldersIn(plan)) {
       const expert = facts.models.get(source);
       if (source === plan.base || !expert || !used.has(group)) continue;
       const pair = { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput;

@@ -19,8 +19,7 @@ import { decidingTask, inLanguages, languagesOf, runnerOf, tasksOfAverage } from
 import { splitItems } from "../search/search.js";
 import { LLAMA } from "../steps/step.js";
 import { checkMerges } from "./check-merges.js";
-import { ReadFacts } from "./facts-reader.js";
-import { namedIn } from "./named.js";
+import { ReadFacts, tasksIn } from "./facts-reader.js";
 
 /** A variant, and what is there of its base. */
 export interface CheckedVariant extends Variant {
@@ -103,9 +102,8 @@ function chatNotes(written: ExperimentPlan, asked: ExperimentPlan): string[] {
 async function checkVariant(written: Variant, before: readonly Problem[], facts: ReadFacts, folder: string) {
   await facts.readModel(written.plan.base, ["base"]);
   const plan = await withChats(written.plan, facts);
-  const named = namedIn(plan);
-  await facts.readAll(named);
-  const tasks = named.tasks.flatMap(({ request }): AskedTask[] => {
+  await facts.readAll(plan);
+  const tasks = tasksIn(plan).flatMap(({ request }): AskedTask[] => {
     const read = facts.tasks.get(canonicalJson(request));
     return read ? [{ ...read, task: request.task }] : [];
   });
@@ -113,7 +111,7 @@ async function checkVariant(written: Variant, before: readonly Problem[], facts:
     before.some((problem) => path.every((key, i) => problem.path[i] === key));
   const llama = await checkBackend(plan, facts);
   const template = await checkTemplate(plan, facts);
-  const merges = await checkMerges(plan, named.models, facts, folder, hasProblem);
+  const merges = await checkMerges(plan, facts, folder, hasProblem);
   const base = facts.models.get(plan.base);
   return {
     variant: { ...written, plan, base: base ?? plan.assume, gguf: llama.gguf },

@@ -1,4 +1,4 @@
-// Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
+// Reads what a plan names and its steps depend on: models, data and tasks. Collects problems instead of throwing them.
 import { resolve } from "node:path";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/tasks/index.js";
 import {
@@ -9,17 +9,27 @@ import {
   parameterCount,
 } from "../../formats/checkpoint/index.js";
 import { canonicalJson, exists } from "../../kit/files/index.js";
-import { LayergraftError, messageOf, ProblemsError, type Progress } from "../../kit/index.js";
+import { groupBy, LayergraftError, messageOf, ProblemsError, type Progress } from "../../kit/index.js";
 import type { Problem } from "../../kit/settings/index.js";
-import { bytesToDownload, type DataDeclaration, formatOfName, planSet } from "../../train/data/index.js";
+import {
+  bytesToDownload,
+  compileFilters,
+  type DataDeclaration,
+  DataError,
+  findSource,
+  formatOfName,
+  mappedRows,
+  planSet,
+} from "../../train/data/index.js";
 import { dataOf } from "../../train/index.js";
 import { type Facts, recipeIdentities, type TaskFacts } from "../expand/facts.js";
-import type { PlannedRun } from "../plan/plan-schema.js";
+import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
+import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
 import { type FileDigestOptions, FileDigests, setsOf } from "../steps/file-digests.js";
 import { dataAccess, openTask, taskDigest } from "../steps/items.js";
 import type { TaskRequest } from "../steps/step.js";
-import { firstRowsErrors } from "./first-rows.js";
-import type { Named } from "./named.js";
+
+type Path = readonly PropertyKey[];
 
 export interface ModelFacts {
   readonly identity: string;
@@ -32,7 +42,7 @@ export interface ModelFacts {
   readonly layers: number;
   readonly checkpoint: Checkpoint;
   /** Path of its name in the plan. */
-  readonly path: readonly PropertyKey[];
+  readonly path: Path;
 }
 
 export interface ReadFactsOptions extends FileDigestOptions {
@@ -71,10 +81,12 @@ export class ReadFacts implements Facts {
   }
 
   /** Reads and checks everything that a plan names, but for its base. */
-  async readAll({ models, runs, tasks }: Named): Promise<void> {
-    for (const { source, path } of models) await this.readModel(source, path);
-    for (const { run, path } of runs) await this.readRun(run, path);
-    for (const { request, path } of tasks) await this.readTask(request, path);
+  async readAll(plan: ExperimentPlan): Promise<void> {
+    for (const { source, path } of foldersIn(plan)) await this.readModel(source, path);
+    for (const [group, { train }] of Object.entries(plan.experts)) {
+      for (const run of train?.runs ?? []) await this.readRun(run, ["experts", group, "train", ...run.dataPath]);
+    }
+    for (const { request, path } of tasksIn(plan)) await this.readTask(request, path);
   }
 
   /** Takes the problems of one variant: the next one that asks for the same has them, too. */
@@ -84,7 +96,7 @@ export class ReadFacts implements Facts {
   }
 
   /** Reads something once. An error is a problem at the path. */
-  async #once(key: string, path: readonly PropertyKey[], read: () => Promise<void>): Promise<void> {
+  async #once(key: string, path: Path, read: () => Promise<void>): Promise<void> {
     if (this.#asked.has(key)) return;
     this.#asked.add(key);
     const known = this.#read.get(key);
@@ -101,7 +113,7 @@ export class ReadFacts implements Facts {
    * Reads a model's headers and identifies its bytes. Of a model on the hub, the hub says their digests, and only its
    * configuration and tokenizer are downloaded. @param path of its name in the plan
    */
-  async readModel(source: string, path: readonly PropertyKey[]): Promise<void> {
+  async readModel(source: string, path: Path): Promise<void> {
     if (this.models.has(source)) return;
     await this.#once(canonicalJson([source, path.map(String)]), path, async () => {
       let checkpoint = await this.#open(source, { fetch: "plan" });
@@ -152,7 +164,7 @@ export class ReadFacts implements Facts {
   }
 
   /** Reads the items of a task. @param path of its name in the plan */
-  async readTask(request: TaskRequest, path: readonly PropertyKey[] = []): Promise<void> {
+  async readTask(request: TaskRequest, path: Path = []): Promise<void> {
     const key = canonicalJson(request);
     const read = async () => {
       const task = await openTask(request, this.#options.folder);
@@ -185,10 +197,7 @@ export class ReadFacts implements Facts {
    * Identifies the data of a training run that is valid, and checks the first rows of its files, and that its data sets on the
    * hub can be read. @param path of the data in the plan
    */
-  async readRun(
-    { fields, settings }: Pick<PlannedRun, "fields" | "settings">,
-    path: readonly PropertyKey[],
-  ): Promise<void> {
+  async readRun({ fields, settings }: Pick<PlannedRun, "fields" | "settings">, path: Path): Promise<void> {
     if (!settings) return;
     const { folder } = this.#options;
     const declared = canonicalJson([fields.data, fields.partition]);
@@ -204,7 +213,7 @@ export class ReadFacts implements Facts {
     }
   }
 
-  async #checkData(data: DataDeclaration, path: readonly PropertyKey[]): Promise<void> {
+  async #checkData(data: DataDeclaration, path: Path): Promise<void> {
     const { folder } = this.#options;
     for (const error of await firstRowsErrors(data, this.#options)) this.#note(path, error);
     for (const { source, config, split, revision, files, exclude } of data.sets.map(planSet)) {
@@ -220,7 +229,7 @@ export class ReadFacts implements Facts {
     }
   }
 
-  #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
+  #note(path: Path, error: unknown, prefix = ""): void {
     if (!(error instanceof Error)) throw error;
     const message =
       error instanceof ProblemsError ? `${error.summary} ${error.problems.join("; ")}`.trim() : messageOf(error);
@@ -262,3 +271,82 @@ export class ReadFacts implements Facts {
 const ASSUMED_ITEMS = 1000;
 
 const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfName(source) !== undefined;
+
+/** The folders of experts, each once. */
+export function foldersIn(plan: ExperimentPlan) {
+  const all = Object.entries(plan.experts).flatMap(([group, { folders }]) =>
+    Object.entries(folders ?? {}).map(([key, source]) => {
+      const at = Array.isArray(folders) ? Number(key) : key;
+      return { group, source, path: ["experts", group, "folders", at] };
+    }),
+  );
+  return [...groupBy(all, ({ source }) => source).values()].flatMap(([first]) => first ?? []);
+}
+
+/** Every task that a model may be evaluated on. */
+export function tasksIn(plan: ExperimentPlan): { readonly request: TaskRequest; readonly path: Path }[] {
+  const languages = languagesOf(plan);
+  const evaluated = plan.evaluate.tasks.flatMap((task, i) => {
+    const own = { ...plan, evaluate: { ...plan.evaluate, tasks: [task] } };
+    const requests = [
+      ...(["base", "expert", "merge"] as const).flatMap((kind) => tasksFor({ kind, languages }, own)),
+      ...tasksFor({ kind: "merge", languages, merge: { controlOf: "" } }, own),
+    ];
+    return requests.map((request) => ({ request, path: ["evaluate", "tasks", i] }));
+  });
+  const selecting = Object.entries(plan.experts).flatMap(([expertGroup, { select, language }]) =>
+    [
+      ...[select?.by ?? []].flat().map((task) => ({ task, at: ["by"] })),
+      ...(select?.guards ?? []).map(({ task }, i) => ({ task, at: ["guards", i] })),
+    ].flatMap(({ task, at }) =>
+      inLanguages(task, language === undefined ? languages : [language]).map((name) => ({
+        request: requestOf(name, plan),
+        path: ["experts", expertGroup, "select", ...at],
+      })),
+    ),
+  );
+  return [...evaluated, ...selecting];
+}
+
+/** Rows of a file that are checked. */
+const ROWS = 20;
+
+type SetPlan = ReturnType<typeof planSet>;
+
+/** Missing columns, and rows that make no example, in the first rows of each data set that is on this machine. */
+export async function firstRowsErrors(
+  data: DataDeclaration,
+  { folder, signal }: Pick<ReadFactsOptions, "folder" | "signal">,
+): Promise<Error[]> {
+  const errors: Error[] = [];
+  const isStrict = data.on_bad_row === "fail";
+  for (const plan of data.sets.map(planSet)) {
+    if (!(await exists(resolve(folder, plan.source)))) continue;
+    try {
+      const files = await findSource(plan, { folder, signal });
+      for (const file of files) await checkFile(file, plan, isStrict, signal);
+    } catch (error) {
+      if (!(error instanceof Error)) throw error;
+      errors.push(error);
+    }
+  }
+  return errors;
+}
+
+async function checkFile(
+  file: string,
+  plan: SetPlan,
+  isStrict: boolean,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const filters = compileFilters(plan.filter);
+  for await (const { batch, mapping } of mappedRows(plan, [file], { onBadRow: "skip", signal })) {
+    for (const [i, row] of batch.rows.slice(0, isStrict ? ROWS : 0).entries()) {
+      if (filters.ofRows.some(({ passes }) => !passes(row))) continue;
+      const mapped = mapping.map(row);
+      if (mapped === "empty" || !("problem" in mapped)) continue;
+      throw new DataError(`${plan.name}: ${file}, line ${batch.lines[i]}: ${mapped.problem}`, { file });
+    }
+    return;
+  }
+}

@@ -43,39 +43,29 @@ export function expandVariants<V extends PlannedVariant>(
 }
 
 /** Entries of the variants' expansions by what is the same, and in words which variants they belong to. */
-function shared<T>(
+function shared<K extends "steps" | "waiting" | "warnings">(
   expanded: readonly ExpandedVariant[],
-  entriesOf: (expansion: Expansion) => readonly T[],
-  keyOf: (entry: T) => string,
-): { readonly same: readonly [T, ...T[]]; readonly suffix: string }[] {
+  field: K,
+  keyOf: (entry: Expansion[K][number]) => string,
+) {
   const all = expanded.flatMap(({ variant, expansion }) =>
-    entriesOf(expansion).map((entry) => ({ entry, key: keyOf(entry), variant })),
+    expansion[field].map((entry: Expansion[K][number]) => ({ entry, key: keyOf(entry), variant })),
   );
   return [...groupBy(all, ({ key }) => key).values()].map((some) => ({
-    same: some.map(({ entry }) => entry) as [T, ...T[]],
+    same: some.map(({ entry }) => entry) as [Expansion[K][number], ...Expansion[K][number][]],
     suffix: suffixOf(some, expanded),
   }));
 }
 
 function sharedSteps(expanded: readonly ExpandedVariant[]): Step[] {
-  const all = shared(
-    expanded,
-    ({ steps }) => steps,
-    ({ key }) => key,
-  );
-  return all.map(({ same: [step], suffix }) => {
+  return shared(expanded, "steps", ({ key }) => key).map(({ same: [step], suffix }) => {
     const named = step.kind === "train" ? { name: `${step.name}${suffix}` } : {};
     return { ...step, ...named, label: `${step.label}${suffix}` };
   });
 }
 
 function sharedWaiting(expanded: readonly ExpandedVariant[]): Waiting[] {
-  const all = shared(
-    expanded,
-    ({ waiting }) => waiting,
-    ({ kind, what }) => `${kind} ${what}`,
-  );
-  return all.map(({ same, suffix }) => {
+  return shared(expanded, "waiting", ({ kind, what }) => `${kind} ${what}`).map(({ same, suffix }) => {
     const [{ what, kind }] = same;
     const distinct = new Map(same.map(({ of, steps }, i) => [of ?? i, steps]));
     const steps = [...distinct.values()].reduce((sum, own) => sum + own, 0);
@@ -85,12 +75,7 @@ function sharedWaiting(expanded: readonly ExpandedVariant[]): Waiting[] {
 
 /** Warnings of several variants, as one: `Guards refused all 6 checkpoints of math (…). (aya, LoRA)` */
 function sharedWarnings(expanded: readonly ExpandedVariant[]): string[] {
-  const all = shared(
-    expanded,
-    ({ warnings }) => warnings,
-    (text) => text,
-  );
-  return all.map(({ same: [text], suffix }) => `${text}${suffix}`);
+  return shared(expanded, "warnings", (text) => text).map(({ same: [text], suffix }) => `${text}${suffix}`);
 }
 
 /** ` (aya, LoRA)`, or nothing if it is about all variants */
