@@ -16,7 +16,7 @@ it.each([
   ["merge recipe.yaml --out m", "pcb was removed in 2.0.0. Use consensus, sce or widen"],
   [
     "eval m --tasks quiz --format lm-eval",
-    "lm-eval was removed after 2.0.0. results.json and samples-*.jsonl of --out",
+    "lm-eval was removed after 2.0.0. The results of an evaluation, results.json and",
   ],
   ["methods core_space", "core_space was removed in 2.0.0. Merge the full model by ties, iso or tsv_m"],
   [

@@ -20,7 +20,8 @@ const REMOVED = {
   },
   /** By the value of a flag that has choices. Removed after 2.0.0. */
   choice: {
-    "lm-eval": "results.json and samples-*.jsonl of --out have the same scores, prompts and answers",
+    "lm-eval":
+      "The results of an evaluation, results.json and samples-*.jsonl, have the same scores, prompts and answers",
   },
   /** By the name of the flag, without its dashes. */
   option: {
