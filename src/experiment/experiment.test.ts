@@ -120,6 +120,7 @@ it("starts what a plan names only where it is allowed, and lists it before", asy
   const plan = `
 name: foreign
 base: base
+training: { unused: { engine: trl, trl: { python: /opt/python } } }
 evaluate: { tasks: [problems_sw.yaml], backend: "serve:touch '${marker}'; echo {model} {port}; exit 1" }
 `;
   writeFileSync(file("foreign.yaml"), plan);
