@@ -274,24 +274,23 @@ describe("over an earlier output, with --force", () => {
 });
 
 describe("Ctrl-C and a polite kill", () => {
-  it.each(["SIGINT", "SIGTERM"] as const)(
-    "%s: stops, says how to go on, and leaves what was written",
-    async (signal) => {
-      const { child, ended } = start(swap(), SLOW);
-      await until(() => writtenBytes() > 15 * MB);
-      child.kill(signal);
-      const { status, stderr, stdout } = await ended;
-      expect(status).toBe(INTERRUPTED);
-      expect(stderr).toMatch(
-        /^interrupted: stopped; what was written so far is in .*out\.partial\. Pass --resume to continue, or pass --force to start again\.$/m,
-      );
-      expectReadable(stderr);
-      expect(stdout).toBe("");
-      expect(existsSync(out)).toBe(false);
-      expect(readdirSync(partial)).not.toContain(".layergraft-lock");
-      await expectResumed();
-    },
-  );
+  const stopsAt = async (signal: "SIGINT" | "SIGTERM") => {
+    const { child, ended } = start(swap(), SLOW);
+    await until(() => writtenBytes() > 15 * MB);
+    child.kill(signal);
+    const { status, stderr, stdout } = await ended;
+    expect(status).toBe(INTERRUPTED);
+    expect(stderr).toMatch(
+      /^interrupted: stopped; what was written so far is in .*out\.partial\. Pass --resume to continue, or pass --force to start again\.$/m,
+    );
+    expectReadable(stderr);
+    expect(stdout).toBe("");
+    expect(existsSync(out)).toBe(false);
+    expect(readdirSync(partial)).not.toContain(".layergraft-lock");
+    await expectResumed();
+  };
+  it("SIGINT: stops, says how to go on, and leaves what was written", () => stopsAt("SIGINT"));
+  it("SIGTERM: the same", { tags: ["slow"] }, () => stopsAt("SIGTERM"));
 });
 
 it("two runs into one output: the second is refused whatever it says, the first is unharmed", async () => {

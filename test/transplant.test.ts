@@ -74,7 +74,7 @@ beforeAll(async () => {
 });
 
 let count = 0;
-async function make(recipe: Partial<Extract<RecipeInput, { method: "transplant" }>> = {}, threads = 2) {
+async function make(recipe: Partial<Extract<RecipeInput, { method: "transplant" }>> = {}, threads?: number) {
   const out = at(`out-${++count}`);
   const whole = { method: "transplant", task: "model", tokenizer: "donor", ...recipe } as RecipeInput;
   await executePlan(await planRecipe(whole, { folder: root }), { out, threads });

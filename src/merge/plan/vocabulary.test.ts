@@ -46,7 +46,7 @@ const average = (a: number[] = [], b: number[] = []) => a.map((x, i) => roundTo(
 async function swap(out: string, task: string, language: string, vocabulary?: string) {
   const recipe = { method: "swap" as const, task, language, ...(vocabulary ? { vocabulary } : {}) };
   const opened = await planRecipe(recipe, { folder: root });
-  const result = await executePlan(opened, { out: join(root, out), threads: 2 });
+  const result = await executePlan(opened, { out: join(root, out) });
   expect(await verifyOutput(result.out)).toMatchObject({ deviations: [], files: [] });
   return opened.plan;
 }
