@@ -48,15 +48,17 @@ async function refusal(recipe: RecipeInput): Promise<string> {
   return (error as Error).message;
 }
 
+/** The models of the methods' examples, of which one is broken. */
+const broken = await modelWith({ [UP]: [nan, inf, -inf], [NORM]: [nan] });
+const named: Record<string, string> = { "math-expert": broken };
+for (const name of ["swahili-expert", "base", "base+swahili-adapter"]) named[name] = await modelWith({});
+
 // These need statistics, gates, tokenizers or adapters.
 const OTHERS = ["aim", "fisher", "regmean", "moe", "transplant"];
 
 it.each(METHODS.filter(({ name }) => !OTHERS.includes(name)).map(({ name, example }) => [name, example] as const))(
   "%s names what a source holds, or says that it cannot be measured",
   async (_, example) => {
-    const broken = await modelWith({ [UP]: [nan, inf, -inf], [NORM]: [nan] });
-    const named: Record<string, string> = { "math-expert": broken };
-    for (const name of ["swahili-expert", "base", "base+swahili-adapter"]) named[name] = await modelWith({});
     const recipe = JSON.parse(JSON.stringify(example), (_key, value) => named[value as string] ?? value);
     const result = await merged(recipe).catch((error: Error) => error);
     if (result instanceof Error) {
