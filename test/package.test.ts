@@ -43,3 +43,11 @@ test("what the sources import by a name of the package is in package.json", () =
   expect(named).toContain("#demo");
   expect([...new Set(named)].filter((one) => !Object.hasOwn(manifest.imports, one))).toEqual([]);
 });
+
+test("npm run test:slow is given every file with a slow test", () => {
+  // A helper that gives the tag is named in the script, as files that call it need not write it.
+  const support = join(ROOT, "test/support");
+  const helpers = readdirSync(support).filter((name) => readFileSync(join(support, name), "utf8").includes('"slow"'));
+  expect(helpers).toEqual(["browser.ts"]);
+  expect(manifest.scripts["test:slow"]).toContain('"slow"|describeInBrowser');
+});
