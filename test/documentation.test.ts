@@ -1,10 +1,10 @@
 // README.md and docs/ are true: each command runs as printed, in the folder that `layergraft example` makes; what is shown
 // is what files hold and commands print.
 import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { commandPages, PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
 import { writeExample } from "../src/demo/index.js";
@@ -152,6 +152,11 @@ describe.each(PAGES.filter((page) => runsHere(page).length + shownOn(page).lengt
   beforeAll(() => {
     cpSync(world, folder, { recursive: true });
     writeFileSync(join(folder, "problems.jsonl"), fewProblems());
+  });
+  // Pages after the first that runs the example's plan resume it.
+  afterAll(() => {
+    const [own, shared] = [folder, world].map((at) => join(at, "swaps.experiment")) as [string, string];
+    if (existsSync(own) && !existsSync(shared)) cpSync(own, shared, { recursive: true });
   });
 
   test.each(runsHere(page))("%s", SLOW, async (command) => {

@@ -11,6 +11,7 @@ import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { writeSharded } from "../../formats/safetensors/index.js";
 import { RecipeError } from "../../kit/index.js";
+import { planRecipe } from "../plan/planner.js";
 import type { RecipeInput } from "../recipe/recipe.js";
 import { parseRecipe } from "../recipe/recipe-file.js";
 import { parseMergekit } from "./read-mergekit.js";
@@ -78,7 +79,10 @@ describe("every method, on the command line", () => {
     const recipe = parseYaml(written) as RecipeInput;
     expect(await recipeOf(text)).toEqual(recipe);
     const { out } = await merge(text);
-    expect(weightsOf(out)).toBe(weightsOf((await bench.write(placed(recipe))).out));
+    const { plan } = await planRecipe(recipe, { folder: root });
+    expect(readJson(out, "layergraft.json")).toMatchObject(
+      JSON.parse(JSON.stringify({ recipe: plan.recipe, steps: plan.steps })),
+    );
   });
 
   it("covers what mergekit 0.1.5 has", () => {
