@@ -1,6 +1,7 @@
 // How the tests run. Unit tests stand beside the code; tests of the public surface stand in test/.
 import { existsSync, statfsSync } from "node:fs";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 // Every output is flushed to the disk, so tests on one mostly wait for it; 2 GB hold what they write at once.
 const MEMORY = "/dev/shm";
@@ -15,6 +16,17 @@ const MOCKING = [
   "src/train/loop/trainer.test.ts",
   "src/merge/output/clone.test.ts",
 ];
+
+/** Small files whose slow tests take long. Last, as a new checkout runs small files, each would hold up the end alone. */
+const LONG = ["documentation", "demo-cli", "tune-cli", "examples", "init-cli"].map((name) => `/test/${name}.test.ts`);
+
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLong = ({ moduleId }: TestSpecification) => LONG.some((name) => moduleId.endsWith(name));
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
 
 export default defineConfig({
   test: {
@@ -37,6 +49,7 @@ export default defineConfig({
     // Most code of a test runs too briefly to repay V8 for optimizing it: this is eight times the default. Node.js 22 has
     // no such flag.
     execArgv: process.versions.node.startsWith("20.") ? ["--interrupt-budget=1000000"] : [],
+    sequence: { sequencer: LongFirst },
     setupFiles: ["test/support/equal-bytes.ts"],
     testTimeout: 180_000,
     hookTimeout: 60_000,
