@@ -61,6 +61,7 @@ describe("suggestRecipes", () => {
       bottom_transition: 1,
       top_transition: 1,
     });
+    expect(named("paper-smallest")?.recipe).toMatchObject({ bottom: 2, top: 0, bottom_transition: 0 });
     expect(named("paper-magnitude")?.recipe).toMatchObject({ weights: "magnitude", base: "base" });
     const recipes = suggestions.map(({ recipe }) => JSON.stringify(recipe));
     expect(new Set(recipes).size).toBe(recipes.length);

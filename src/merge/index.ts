@@ -1,7 +1,7 @@
 export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export { STATISTICS, type StatisticsKind } from "./methods/method.js";
-export { defaultSwapLayers, type SwapRecipe, swapOwners } from "./methods/swap.js";
+export { presetLayers, type SwapRecipe, swapOwners } from "./methods/swap.js";
 export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
 export { LAYER_COUNTS } from "./plain.js";
 export { isOnFactors } from "./plan/factor-sources.js";

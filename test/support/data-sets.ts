@@ -59,6 +59,7 @@ export function taskFiles(): Files {
     ]),
     ["mbpp/mbpp.jsonl", json(COUNTS.mbpp, mbpp)],
     ...["bn", "ja", "sw", "te"].flatMap((code): [string, string][] => [
+      [`mbpp_${code}.jsonl`, json(COUNTS.mbpp, (i) => ({ task_id: i + 1, text: `Write a function in ${code}.` }))],
       [`global_mmlu/${code}/test.jsonl`, MMLU_SUBJECTS.map((one) => json(COUNTS.mmlu, globalMmlu(one))).join("")],
       [`global_mmlu/${code}/dev.jsonl`, MMLU_SUBJECTS.map((one) => json(5, globalMmlu(one))).join("")],
     ]),

@@ -87,6 +87,7 @@ interface EvalFlags
   readonly protocol?: string[];
   readonly shots?: number;
   readonly limit?: number;
+  readonly prompts?: string;
   readonly data?: string;
   readonly resume?: boolean;
   readonly dryRun?: boolean;
@@ -125,6 +126,7 @@ export function add(program: Command): void {
     )
     .option("--shots <n>", "solved examples in each prompt (default: the protocol's)", parseCount)
     .option("--limit <n>", "maximum items per task", parsePositive)
+    .option("--prompts <file>", "mbpp: translated prompts, a row with task_id and text for each problem")
     .option("-d, --data <folder>", "folder with task data (default: Hugging Face datasets)")
     .addOption(
       new Option("--tokenize <name>", "BLEU tokenizer").choices(BLEU_TOKENIZERS).default(undefined, "by language"),
@@ -183,6 +185,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
   const tasks = await openTasks(names, {
     protocols: flags.protocol,
     shots: flags.shots,
+    prompts: flags.prompts,
     answers: {
       maxNewTokens: flags.maxNewTokens,
       // The default is no setting.

@@ -6,7 +6,7 @@ import { addRecipeFlags, type RecipeFlags, recipeFields } from "../shared/recipe
 const FLAGS: RecipeFlags = {
   "Models:": ["task", "language", "base"],
   "Layers:": [
-    ...["bottom", "top", "bottom_transition", "top_transition"],
+    ...["bottom", "top", "bottom_transition", "top_transition", "preset"],
     ["layers", "layers.language"],
     ["average", "layers.average"],
     ...["weights", "outside", "parts"],

@@ -158,7 +158,7 @@ describe("MMLU's, MBPP's and Belebele's files", () => {
         "mbpp.jsonl": '{"task_id": 11, "text": "t", "code": "c", "test_list": ["x"]}\n',
         "mbpp_swh_Latn.jsonl": '{"task_id": 12, "text": "u"}\n',
       },
-      /mbpp_swh_Latn\.jsonl has no problem 11/,
+      /mbpp_swh_Latn\.jsonl has none of the problems of MBPP; expected task_id and text/,
     ],
     [
       "belebele_sw",
@@ -181,5 +181,25 @@ describe("MMLU's, MBPP's and Belebele's files", () => {
     });
     const { items } = await load("mbpp_sw", folder);
     expect(items[0]?.prompt).toMatchObject({ own: '"""\nAndika\nassert f()\n"""\n' });
+  });
+
+  it("take prompts from a file, count those that it lacks, and leave the tests as they are", async () => {
+    const row = (id: number) => `{"task_id": ${id}, "text": "t${id}", "code": "c", "test_list": ["assert f(${id})"]}\n`;
+    const folder = folderWith({
+      "mbpp.jsonl": [11, 12, 13].map(row).join(""),
+      "mine.jsonl":
+        '{"task_id": 13, "text": "Andika"}\n{"task_id": 11, "text": "Tafuta"}\n{"task_id": 900, "text": "?"}\n',
+    });
+    const prompts = join(folder, "mine.jsonl");
+    for (const name of ["mbpp", "mbpp_sw"]) {
+      const [task] = await openTasks([name], { prompts });
+      const { items, notes } = (await task?.load({ folder })) ?? { items: [], notes: [] };
+      expect(items.map(({ id, prompt }) => [id, prompt])).toEqual([
+        ["11", { form: "text", shared: "", own: '"""\nTafuta\nassert f(11)\n"""\n' }],
+        ["13", { form: "text", shared: "", own: '"""\nAndika\nassert f(13)\n"""\n' }],
+      ]);
+      expect(notes[0]).toBe(`${prompts} has no prompt for 1 of 3 problems, which are left out`);
+    }
+    await expect(openTasks(["mgsm_sw"], { prompts })).rejects.toThrow(/only mbpp takes them from a file/);
   });
 });

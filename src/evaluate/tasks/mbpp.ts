@@ -1,5 +1,6 @@
 // MBPP: small Python programs from a sentence, judged by executing tests. Austin et al. 2021, arXiv 2108.07732.
 import { type Language, requireLanguage, usageError } from "../../kit/index.js";
+import { plural } from "../../kit/printing/index.js";
 import { declareTask } from "./declare-task.js";
 import { asGenerate } from "./multiple-choice.js";
 import { type Protocol, protocolsOf } from "./protocol.js";
@@ -27,6 +28,7 @@ export const mbpp: TaskFamily = {
   name: "mbpp",
   summary: "small Python programs, pass@1; executes what the model wrote",
   protocols: PROTOCOLS,
+  takesPrompts: true,
   pattern: "mbpp, or mbpp_LANGUAGE for a translation you have",
   names: ["mbpp"],
   open(name, options) {
@@ -45,8 +47,9 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
     published: { what: "MBPP", count: LAST_TEST - FIRST_TEST + 1, unit: "problem" },
     ...(language ? {} : { benchmark: { dataset: DATASET, task: "full" } }),
     async load(data) {
-      const test = await readProblems(data, language, "test");
-      const examples = shots === 0 ? [] : await readProblems(data, language, "prompt");
+      const read = (split: "test" | "prompt") => readProblems(data, split, { language, prompts: options.prompts });
+      const { problems: test, notes } = await read("test");
+      const examples = shots === 0 ? [] : (await read("prompt")).problems;
       const shared = shots === 0 ? "" : shotsOfAustin(examples, shots, protocol);
       const items = test.map(
         (problem): GenerateItem => ({
@@ -59,7 +62,7 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
           tests: testsOf(problem, protocol),
         }),
       );
-      return { items };
+      return { items, notes };
     },
     read: (_, output) => (typeof output === "string" ? { program: output } : {}),
     async score(item, { program }, { executor, signal } = {}) {
@@ -109,14 +112,20 @@ function testsOf({ setup, tests }: Problem, { hasSetup }: MbppProtocol): { name:
   ];
 }
 
-/** Problems of the test split, or those for prompts, by id. A translation replaces their texts. */
+/**
+ * Problems of the test split, or those for prompts, by id. Translated texts take the place of theirs; problems without one
+ * are left out, and counted in a note.
+ */
 async function readProblems(
   data: OpenData,
-  language: Language | undefined,
   split: "test" | "prompt",
-): Promise<Problem[]> {
-  if (language && data.folder === undefined) {
-    throw dataError(`a translation of MBPP is read from a folder with mbpp_${language.code}.jsonl`, { option: "data" });
+  { language, prompts }: { readonly language: Language | undefined; readonly prompts: string | undefined },
+): Promise<{ problems: Problem[]; notes: string[] }> {
+  if (language && prompts === undefined && data.folder === undefined) {
+    const file = `mbpp_${language.code}.jsonl`;
+    throw dataError(`a translation of MBPP is read from ${file} in a data folder, or from a file of prompts`, {
+      option: "data",
+    });
   }
   const source = { what: "MBPP", files: filesOf("mbpp"), dataset: DATASET, config: "full", split };
   const isMeant = ({ id }: Problem) => (split === "test" ? id >= FIRST_TEST && id <= LAST_TEST : id < FIRST_TEST);
@@ -125,16 +134,23 @@ async function readProblems(
     const place = data.folder ?? DATASET;
     throw dataError(`MBPP in ${place} has no problems from ${FIRST_TEST} to ${LAST_TEST}, which are the test split`);
   }
-  if (!language || data.folder === undefined) return problems;
-  const what = `MBPP in ${language.name} (task_id and text of each problem)`;
-  const translation = await findFile(data.folder, filesOf(`mbpp_${language.code}`), what);
+  if (!language && prompts === undefined) return { problems, notes: [] };
+  const what = `MBPP in ${language?.name} (task_id and text of each problem)`;
+  const translation = prompts ?? (await findFile(data.folder ?? "", filesOf(`mbpp_${language?.code}`), what));
   const rows = await fileRows(translation, { signal: data.signal });
   const texts = new Map(rows.map((located) => [Number(located.row.task_id), textField(located, "text")]));
-  return problems.map((problem) => {
+  const translated = problems.flatMap((problem) => {
     const text = texts.get(problem.id);
-    if (text === undefined) throw dataError(`${translation} has no problem ${problem.id}`, { file: translation });
-    return { ...problem, text };
+    return text === undefined ? [] : [{ ...problem, text }];
   });
+  if (translated.length === 0) {
+    throw dataError(`${translation} has none of the problems of MBPP; expected task_id and text in each row`, {
+      file: translation,
+    });
+  }
+  const missing = problems.length - translated.length;
+  const left = `${translation} has no prompt for ${missing} of ${plural(problems.length, "problem")}, which are left out`;
+  return { problems: translated, notes: missing > 0 ? [left] : [] };
 }
 
 const filesOf = (name: string) => [`${name}.jsonl`, `mbpp/${name}.jsonl`];

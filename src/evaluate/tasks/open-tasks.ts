@@ -131,6 +131,12 @@ function openNamed(name: string, settings: OpenOptions, families: Set<TaskFamily
   for (const family of TASK_FAMILIES) {
     const tasks = family.open(name, settings);
     if (!tasks) continue;
+    if (settings.prompts !== undefined && !family.takesPrompts) {
+      throw RecipeError.at(
+        { field: "prompts" },
+        `${name} has no prompts of your own; only mbpp takes them from a file`,
+      );
+    }
     families.add(family);
     return tasks;
   }

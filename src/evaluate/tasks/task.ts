@@ -172,6 +172,8 @@ export interface OpenOptions {
   readonly shots?: number | undefined;
   /** How BLEU cuts translations; default by the language translated into. */
   readonly tokenize?: BleuTokenizer | undefined;
+  /** File with translated prompts, for a family that `takesPrompts`: a row for each problem. Default: none. */
+  readonly prompts?: string | undefined;
   /** How answers in text are drawn. Default: greedily, once, of at most as many tokens as the protocol says. */
   readonly answers?: AnswerSettings | undefined;
 }
@@ -181,6 +183,8 @@ export interface TaskFamily {
   readonly name: string;
   readonly summary: string;
   readonly protocols: readonly Protocol[];
+  /** Whether its prompts can be those of a file (`OpenOptions.prompts`). Default: false. */
+  readonly takesPrompts?: true;
   /** How its tasks are named: `mgsm_LANGUAGE`. */
   readonly pattern: string;
   /** Names of tasks to list: all, or examples where any language code will do. */

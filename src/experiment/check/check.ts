@@ -125,7 +125,7 @@ async function checkVariant(written: Variant, before: readonly Problem[], facts:
     ],
     notes: {
       search: searchNotes(plan, tasks),
-      models: [...chatNotes(written.plan, plan), ...merges.notes],
+      models: [...chatNotes(written.plan, plan), ...merges.notes, ...tasks.flatMap(({ notes = [] }) => notes)],
       choices: base ? await choiceWarnings(base.checkpoint.folder, tasks) : [],
     },
   };

@@ -169,7 +169,7 @@ export class ReadFacts implements Facts {
     const read = async () => {
       const task = await openTask(request, this.#options.folder);
       const { data, signal } = this.#options;
-      const { items } = await task.load(dataAccess(data), { limit: request.limit, signal });
+      const { items, notes } = await task.load(dataAccess(data), { limit: request.limit, signal });
       const [headline] = task.metrics;
       this.tasks.set(key, {
         name: task.name,
@@ -182,6 +182,7 @@ export class ReadFacts implements Facts {
         executes: task.executes,
         metric: headline,
         ...(headline?.by === "group mean" ? { groups: items.map(({ group }) => group) } : {}),
+        ...(request.prompts === undefined ? {} : { notes }),
         choices: items.flatMap((item) => (item.kind === "choose" ? [{ id: item.id, choices: item.choices }] : [])),
       });
     };

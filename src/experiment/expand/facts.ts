@@ -24,6 +24,8 @@ export interface TaskFacts {
   /** Groups of the items in the task's order, where a score is the mean of groups. */
   readonly groups?: readonly (string | undefined)[] | undefined;
   readonly choices?: readonly Pick<ChooseItem, "id" | "choices">[] | undefined;
+  /** Notes on prompts of a file, such as problems without one. */
+  readonly notes?: readonly string[] | undefined;
 }
 
 export interface Facts {

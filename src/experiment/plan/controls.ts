@@ -61,7 +61,14 @@ function controlOf(
     case "itself":
       return made({ ...recipe, language: task }, [fields]);
     default: {
-      const { bottom: _b, top: _t, bottom_transition: _s, top_transition: _u, ...rest } = withFields(recipe, fields);
+      const {
+        preset: _p,
+        bottom: _b,
+        top: _t,
+        bottom_transition: _s,
+        top_transition: _u,
+        ...rest
+      } = withFields(recipe, fields);
       const drawn = layers === undefined ? [] : drawLayers(withFields(recipe, fields), layers, controls);
       return drawn.length === 0 ? undefined : made(rest, drawn);
     }

@@ -35,10 +35,20 @@ const ALL: (typeof modelKinds)[number][] = ["base", "experts", "merges"];
 
 const task = z.union(
   [
-    text.transform((name): { task: string; of: (typeof modelKinds)[number][]; protocol?: string } => ({
-      task: name,
-      of: [...ALL],
-    })),
+    text.transform(
+      (
+        name,
+      ): {
+        task: string;
+        of: (typeof modelKinds)[number][];
+        protocol?: string;
+        prompts?: string;
+        limit?: number;
+      } => ({
+        task: name,
+        of: [...ALL],
+      }),
+    ),
     z.strictObject({
       task: text.describe("name of a task, or the file of your own"),
       of: z
@@ -66,6 +76,11 @@ const task = z.union(
         .max(1000, "must be at most 1,000")
         .optional()
         .describe("sampled answers to each item, whose verdicts are averaged (default: 1)"),
+      prompts: text
+        .optional()
+        .describe(
+          "mbpp: file with translated prompts, a row with `task_id` and `text` for each problem; problems without one are left out and counted; `{language}` as in the task",
+        ),
     }),
   ],
   { error: "must be a task such as mgsm_sw, or { task, of, shots, limit, protocol, ... }" },

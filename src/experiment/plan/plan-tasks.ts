@@ -20,7 +20,10 @@ export function tasksFor(
   const requests = tasks.flatMap(({ of, ...request }): TaskRequest[] => {
     if (!of.includes(kind)) return [];
     const set = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined));
-    return inLanguages(request.task, model.languages).map((name) => ({ ...set, task: name }));
+    const files = inLanguages(request.prompts ?? "", model.languages);
+    return inLanguages(request.task, model.languages).map((name, i) => {
+      return { ...set, task: name, ...(request.prompts === undefined ? {} : { prompts: files[i] ?? request.prompts }) };
+    });
   });
   return requests.filter(({ task }, i) => requests.findIndex((other) => other.task === task) === i);
 }

@@ -21,6 +21,8 @@ const PUBLISHED = z.object({
   /** Smallest and largest over models. */
   min: optional,
   max: optional,
+  /** Why it cannot be compared with the plan's own, such as other translations; empty if it can. */
+  differs: z.string().optional(),
 });
 export type PublishedScore = z.output<typeof PUBLISHED>;
 

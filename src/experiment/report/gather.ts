@@ -77,7 +77,7 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
     compared: [],
     verdict: "",
     overviews: main,
-    published: publishedTable(experiment.published, main),
+    published: publishedTable(experiment.published, main, plan.evaluate.tasks),
     selections: sheet.expansion.selections.map((selection) => selectionTable(selection, sheet)),
     lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan)),
     overlaps: overlapFigures(sheet.expansion, status.store),

@@ -34,6 +34,26 @@ it("puts published scores beside those of the main tables", async () => {
     [0.35, 0.3, 0.4, 0.295, 0.272, 0.328],
   ]);
   expect(table?.note).not.toContain("Not in the main tables");
+  expect(table?.rows.map((row) => row.at(-1))).toEqual(["yes", "yes"]);
+});
+
+it("says which rows cannot be compared and why, and which have no published score", async () => {
+  const csv = 'task,row,score,differs\nmgsm_sw,base,24.8,\nmgsm_sw,math,29.5,"no: other translations"\n';
+  const published = await read(csv);
+  const comparable = (tasks: string, rows = published) => {
+    const { report } = reportOf(PLAN.replace("[mgsm_sw]", tasks), () => 3, { place: { published: rows } });
+    return { cells: report.published?.rows.map((row) => row.at(-1)), note: report.published?.note };
+  };
+  expect(comparable("[mgsm_sw]").cells).toEqual(["yes", "no: other translations"]);
+  expect(comparable("[{ task: mgsm_sw, limit: 4 }]").cells).toEqual([
+    "no: at most 4 items asked",
+    "no: other translations",
+  ]);
+  expect(comparable("[mgsm_sw]").note).not.toContain("Without a published score");
+  const [base] = published;
+  expect(comparable("[mgsm_sw, mgsm_en]", base ? [base] : []).note).toContain(
+    "Without a published score: math of mgsm_sw, base of mgsm_en, math of mgsm_en.",
+  );
 });
 
 it("names the rows that the main tables do not have", async () => {

@@ -1,6 +1,7 @@
 import { type Cell, formatNumber } from "../../figures/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import type { Selection } from "../expand/choose-checkpoints.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { PublishedScore } from "../plan/published.js";
 import type { Overview, ReportTable } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
@@ -52,14 +53,19 @@ function points(value: number | undefined, scale: "share" | "points"): number | 
   return value !== undefined && scale === "points" ? 100 * value : value;
 }
 
-/** A row for each published score whose task and row the main tables have; undefined if none are. */
+/**
+ * A row for each published score whose task and row the main tables have, with why the two cannot be compared, if so;
+ * undefined if there are none. The note names the rows of either side that the other does not have.
+ */
 export function publishedTable(
   published: readonly PublishedScore[],
   overviews: readonly Overview[],
+  asked: ExperimentPlan["evaluate"]["tasks"],
 ): ReportTable | undefined {
   const rows: Cell[][] = [];
   const missing: string[] = [];
-  for (const { task, row, score, min, max } of published) {
+  const found = new Set<string>();
+  for (const { task, row, score, min, max, differs } of published) {
     const overview = overviews.find((one) => one.task === task);
     const bar = overview?.bars.find(({ label, labels = [] }) => label === row || labels.includes(row));
     if (!overview || (!bar && !overview.rows.some(({ label }) => label === row))) {
@@ -67,21 +73,35 @@ export function publishedTable(
       continue;
     }
     const { scale } = overview;
+    for (const label of [row, bar?.label ?? row, ...(bar?.labels ?? [])]) found.add(`${task} ${label}`);
     const own = { value: bar?.mean, interval: bar?.interval, scale };
     const range = bar && bar.count > 1 ? [bar.low, bar.high] : [null, null];
     const printed = [score, min, max].map((value) => ({ value: onScale(value, scale), scale, digits: 1 }));
-    rows.push([overview.title, row, own, ...range.map((value) => ({ value, scale })), ...printed]);
+    const limit = asked.find((one) => isInLanguage(task, one.task))?.limit;
+    const why = differs || (limit === undefined ? "" : `no: at most ${plural(limit, "item")} asked`);
+    const cells = [...range.map((value) => ({ value, scale })), ...printed];
+    rows.push([overview.title, row, own, ...cells, why === "" ? "yes" : why]);
   }
   if (rows.length === 0) return undefined;
+  const alone = overviews.flatMap(({ task, rows: own }) =>
+    own.flatMap(({ label }) => (found.has(`${task} ${label}`) ? [] : [`${label} of ${task}`])),
+  );
   const absent = missing.length === 0 ? "" : ` Not in the main tables: ${formatSome(missing)}.`;
+  const unpublished = alone.length === 0 ? "" : ` Without a published score: ${formatSome(alone)}.`;
   return {
     id: "published",
     title: "Published scores",
-    note: `Means over the models of a row, with their minimum and maximum. Other prompts give other absolute numbers.${absent}`,
-    columns: ["task", "row", "score", "min", "max", "published", "published min", "published max"],
+    note: `Means over the models of a row, with their minimum and maximum. Other prompts give other absolute numbers.${absent}${unpublished}`,
+    columns: ["task", "row", "score", "min", "max", "published", "published min", "published max", "comparable"],
     rows,
   };
 }
+
+/** Whether a task is the one that a plan names, in one of its languages. */
+const isInLanguage = (task: string, named: string) => {
+  const [before = "", after] = named.split("{language}");
+  return after === undefined ? task === named : task.startsWith(before) && task.endsWith(after);
+};
 
 // Rounded: 32.8 / 100 is not 0.328.
 function onScale(value: number | undefined, scale: Overview["scale"]): number | null {

@@ -17,7 +17,7 @@ import type { EvaluateStep, TaskRequest } from "./step.js";
  * @throws RecipeError if it does not exist, or its settings do not fit
  */
 export async function openTask(request: TaskRequest, folder: string): Promise<Task> {
-  const { task, protocol, shots, temperature, repeats } = request;
+  const { task, protocol, shots, prompts, temperature, repeats } = request;
   const answers = {
     maxNewTokens: request.max_new_tokens,
     temperature,
@@ -29,6 +29,7 @@ export async function openTask(request: TaskRequest, folder: string): Promise<Ta
   const opened = await openTasks([name], {
     protocols: protocol === undefined ? undefined : [protocol],
     shots,
+    prompts: prompts === undefined ? undefined : resolve(folder, prompts),
     answers,
   });
   const [only, another] = opened;

@@ -29,6 +29,7 @@ export interface TaskRequest {
   readonly top_p?: number;
   readonly top_k?: number;
   readonly repeats?: number;
+  readonly prompts?: string;
 }
 
 interface StepFields {

@@ -3,7 +3,7 @@ import { groupBy, RecipeError } from "../../kit/index.js";
 import { formatRanges } from "../../kit/printing/index.js";
 import { pairsOf } from "../../tensor/streaming/index.js";
 import { weightsByShare } from "../methods/share-swap.js";
-import { defaultSwapLayers, PAPER_DEPTH } from "../methods/swap.js";
+import { PAPER_DEPTH, presetLayers } from "../methods/swap.js";
 import { sharesOf } from "../methods/weights-by-owner.js";
 import { ownerOfLayer, type SwapLayers } from "../plain.js";
 import type { RecipeInput } from "../recipe/recipe.js";
@@ -122,12 +122,6 @@ function isFirstOfItsKind({ recipe }: Draft, index: number, all: readonly Draft[
 /** Configurations the paper found effective at 32 layers, scaled to the depth. */
 function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
   const scaled = (count: number) => Math.round((count * depth) / PAPER_DEPTH);
-  const of = (bottom: number, top: number, transitions = 0): SwapLayers => ({
-    bottom: Math.max(1, scaled(bottom)),
-    top: scaled(top),
-    bottom_transition: scaled(transitions),
-    top_transition: scaled(transitions),
-  });
   const swap = (name: string, counts: SwapLayers, reason: string, weights?: "magnitude"): Draft[] => {
     if (Object.values(counts).reduce((sum, count) => sum + count, 0) >= depth) return [];
     const { task, language, base } = sources;
@@ -140,7 +134,7 @@ function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
       },
     ];
   };
-  const standard = { ...defaultSwapLayers(depth), bottom_transition: 0, top_transition: 0 };
+  const standard = presetLayers(depth);
   const grid = [5, 4, 3].flatMap((bottom) => [2, 1, 0].map((top) => [bottom, top] as const));
   const at = depth === PAPER_DEPTH ? "" : ` of ${PAPER_DEPTH} layers, in proportion`;
   return [
@@ -151,11 +145,20 @@ function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
       `the paper's default with averages, of tensors outside the layers, weighted by the inverse magnitude of the change`,
       "magnitude",
     ),
-    ...swap("paper-largest", of(5, 2, 2), `the largest configuration that worked: bottom 5, top 2, transitions 2${at}`),
+    ...swap(
+      "paper-smallest",
+      presetLayers(depth, "paper-smallest"),
+      `the smallest configuration that worked: bottom 3${at}`,
+    ),
+    ...swap(
+      "paper-largest",
+      presetLayers(depth, "paper-largest"),
+      `the largest configuration that worked: bottom 5, top 2, transitions 2${at}`,
+    ),
     ...grid.flatMap(([bottom, top]) =>
       swap(
         `paper-${bottom}-${top}`,
-        of(bottom, top),
+        { ...standard, bottom: Math.max(1, scaled(bottom)), top: scaled(top) },
         `in the paper's effective range: bottom ${bottom}, top ${top}${at}`,
       ),
     ),

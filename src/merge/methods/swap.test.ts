@@ -225,6 +225,32 @@ describe("layer swapping", () => {
     expect(table).toEqual({ 32: [5, 2], 28: [4, 2], 24: [4, 2], 16: [3, 1], 8: [1, 1], 3: [1, 0], 1: [0, 0] });
   });
 
+  it("takes the paper's smallest and largest configuration in proportion, and other counts before them", async () => {
+    const [deep, shallow] = await Promise.all(
+      [32, 16].map((layers) => writeTiny(join(newFolder(), `${layers}`), { layers, vocabulary: 2 })),
+    );
+    const counts = async (folder = "", fields: object) => {
+      const { recipe } = (await planSwap({ task: folder, language: folder, ...fields })).plan;
+      if (recipe.method !== "swap") throw new Error("not a swap");
+      expect(recipe.preset).toBeUndefined();
+      return [recipe.bottom, recipe.bottom_transition, recipe.top_transition, recipe.top];
+    };
+    // Figure 3: b from 3 to 5, u from 0 to 2, transitions from 0 to 2.
+    expect(await counts(deep, { preset: "paper-smallest" })).toEqual([3, 0, 0, 0]);
+    expect(await counts(deep, { preset: "paper-default" })).toEqual([5, 0, 0, 2]);
+    expect(await counts(deep, { preset: "paper-largest" })).toEqual([5, 2, 2, 2]);
+    expect(await counts(shallow, { preset: "paper-smallest" })).toEqual([2, 0, 0, 0]);
+    expect(await counts(shallow, { preset: "paper-largest" })).toEqual([3, 1, 1, 1]);
+    expect(await counts(deep, { preset: "paper-largest", top: 0, bottom_transition: 1 })).toEqual([5, 1, 2, 0]);
+    const both = planSwap({
+      task: deep ?? "",
+      language: deep ?? "",
+      preset: "paper-largest",
+      layers: { language: "0" },
+    });
+    await expect(both).rejects.toThrow(/layers cannot be combined with bottom, top, transitions or a preset/);
+  });
+
   it("refuses more layers than there are, with the numbers", async () => {
     const folder = await writeTiny(join(newFolder(), "m"), { layers: 6 });
     const plan = planSwap({

@@ -27,6 +27,12 @@ const fields = () => ({
   top: layerCount.optional().describe("layers from `language` at the output; default in proportion to 2 of 32"),
   bottom_transition: layerCount.default(0).describe("layers averaged above the bottom ones"),
   top_transition: layerCount.default(0).describe("layers averaged below the top ones"),
+  preset: z
+    .enum(["paper-smallest", "paper-default", "paper-largest"])
+    .optional()
+    .describe(
+      "the paper's configurations, in proportion to 32 layers: bottom 3, top 0; bottom 5, top 2; or bottom 5, top 2 and transitions of 2; other counts override it",
+    ),
   layers: z
     .strictObject(
       {
@@ -78,8 +84,8 @@ export const swap = defineMethod({
   example: { method: "swap", task: "math-expert", language: "swahili-expert", bottom: 3, top: 1 },
   complete: (recipe, layers) => {
     if (recipe.layers || layers === 0) return recipe;
-    const { bottom, top } = swapLayers(recipe, layers);
-    return { ...recipe, bottom, top };
+    const { preset: _, ...rest } = recipe;
+    return { ...rest, ...swapLayers(recipe, layers) };
   },
   tensors: swapTensors,
   headline: ({ bottom, top, bottom_transition, top_transition, layers, parts }) =>
@@ -114,25 +120,33 @@ function describeLayers({ language, average: averaged }: NonNullable<SwapRecipe[
   return write(language) + (averaged === undefined ? "" : ` (averaged: ${write(averaged)})`);
 }
 
-// The configuration found effective (arXiv 2410.01335, section 4.2), for a depth of 32.
+// Configurations found effective (arXiv 2410.01335, section 4.2 and figure 3), for a depth of 32.
 export const PAPER_DEPTH = 32;
-const PAPER_BOTTOM = 5;
-const PAPER_TOP = 2;
+const PRESETS = {
+  "paper-smallest": { bottom: 3, top: 0, transitions: 0 },
+  "paper-default": { bottom: 5, top: 2, transitions: 0 },
+  "paper-largest": { bottom: 5, top: 2, transitions: 2 },
+} as const;
 
 /**
- * The paper's configuration scaled to a depth, with at least one bottom layer and at least one layer of the task
- * expert.
+ * A configuration of the paper, by default its default, scaled to a depth, with at least one bottom layer and at least one
+ * layer of the task expert.
  */
-export function defaultSwapLayers(layers: number): { bottom: number; top: number } {
-  const bottom = Math.min(Math.max(1, Math.round((PAPER_BOTTOM * layers) / PAPER_DEPTH)), layers - 1);
-  const top = Math.min(Math.round((PAPER_TOP * layers) / PAPER_DEPTH), layers - 1 - bottom);
-  return { bottom, top: Math.max(0, top) };
+export function presetLayers(layers: number, preset: keyof typeof PRESETS = "paper-default"): SwapLayers {
+  const paper = PRESETS[preset];
+  const scaled = (count: number) => Math.round((count * layers) / PAPER_DEPTH);
+  const bottom = Math.min(Math.max(1, scaled(paper.bottom)), layers - 1);
+  const top = Math.max(0, Math.min(scaled(paper.top), layers - 1 - bottom));
+  const transition = scaled(paper.transitions);
+  return { bottom, top, bottom_transition: transition, top_transition: transition };
 }
 
 /** Fills in the defaults for a depth. @throws RecipeError if the counts exceed the depth */
 function swapLayers(recipe: SwapRecipe, layers: number): SwapLayers {
-  const defaults = defaultSwapLayers(layers);
-  const { bottom = defaults.bottom, top = defaults.top, bottom_transition, top_transition } = recipe;
+  const defaults = presetLayers(layers, recipe.preset);
+  const { bottom = defaults.bottom, top = defaults.top } = recipe;
+  const bottom_transition = recipe.bottom_transition || defaults.bottom_transition;
+  const top_transition = recipe.top_transition || defaults.top_transition;
   const sum = bottom + bottom_transition + top_transition + top;
   if (sum > layers) {
     throw RecipeError.at(
@@ -152,10 +166,11 @@ export function swapOwners(recipe: SwapRecipe, layers: number): LayerOwner[] {
     const counts = swapLayers(recipe, layers);
     return all.map((layer) => ownerOfLayer(layer, layers, counts));
   }
-  if (recipe.bottom !== undefined || recipe.top !== undefined || recipe.bottom_transition + recipe.top_transition > 0) {
+  const { bottom, top, preset, bottom_transition, top_transition } = recipe;
+  if ([bottom, top, preset].some((count) => count !== undefined) || bottom_transition + top_transition > 0) {
     throw RecipeError.at(
       { field: "layers" },
-      "layers cannot be combined with bottom, top or transitions. Remove one of them.",
+      "layers cannot be combined with bottom, top, transitions or a preset. Remove one of them.",
     );
   }
   const set = (field: "language" | "average") =>

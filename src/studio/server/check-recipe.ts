@@ -2,7 +2,7 @@
 
 import { LayergraftError, RecipeError } from "../../kit/index.js";
 import { formatProblem, loadYaml, pathOf } from "../../kit/settings/index.js";
-import { defaultSwapLayers, type RecipeInput, recipeProblems } from "../../merge/index.js";
+import { presetLayers, type RecipeInput, recipeProblems } from "../../merge/index.js";
 import { planMerge } from "../../verbs/index.js";
 import type { Check } from "../protocol/index.js";
 
@@ -38,5 +38,5 @@ export async function checkRecipeText(text: string, folder: string): Promise<Che
 
 async function planOf(recipe: RecipeInput, folder: string): Promise<NonNullable<Check["plan"]>> {
   const { summary, notes, unrelated, layers } = await planMerge(recipe, { folder });
-  return { ...summary, layers, memory: MEMORY, defaults: defaultSwapLayers(layers), notes: [...unrelated, ...notes] };
+  return { ...summary, layers, memory: MEMORY, defaults: presetLayers(layers), notes: [...unrelated, ...notes] };
 }
