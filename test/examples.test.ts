@@ -30,8 +30,10 @@ const numberIn = (text: string) => Number(text.replaceAll(",", ""));
 function taken(plan: string) {
   const page = readFileSync(join(EXAMPLES, "../docs/reproduce-the-paper.md"), "utf8");
   const row = page.split("\n").find((line) => line.startsWith(`| ${plan} |`)) ?? "";
-  const [, , runs = "", evaluations = "", downloads = "", disk = ""] = row.split("|").map((cell) => cell.trim());
-  return { runs: numberIn(runs), evaluations: numberIn(evaluations), downloads, disk };
+  const [, , runs = "", evaluations = "", downloads = "", disk = "", hours = ""] = row
+    .split("|")
+    .map((cell) => cell.trim());
+  return { runs: numberIn(runs), evaluations: numberIn(evaluations), downloads, disk, hours };
 }
 
 let hub: FakeHub;
@@ -173,6 +175,7 @@ describe.each(PLANS)("examples/experiments/%s", { tags: ["slow"] }, (name) => {
     expect(listed.runs).toBe(count);
     if (onHub.length > 0) expect(stdout).toContain(`(${listed.downloads})`);
     expect(/^(.*) more on disk$/m.exec(stdout)?.[1] ?? "none").toBe(listed.disk);
+    expect(listed.hours).toContain(/^GPU hours: about (.*), computed/m.exec(stdout)?.[1] ?? "none");
     const steps = [...stdout.matchAll(/^(?:evaluation +0 +| {2}about )([\d,]+)/gm)].map(([, n = ""]) => numberIn(n));
     const evaluations = steps.reduce((sum, n) => sum + n, 0);
     expect(Math.abs(evaluations / listed.evaluations - 1)).toBeLessThan(0.05);

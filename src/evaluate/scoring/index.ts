@@ -1,7 +1,7 @@
 export { averageScore, type ScoredItems } from "./average-scores.js";
 export { type CrossedDifference, type CrossedModel, crossedDifference } from "./crossed.js";
 export { averageRepeats, compareItems, type Score, scoreItems, turned } from "./scores.js";
-export { detectableDifference, holmAdjust } from "./several.js";
+export { detectableDifference, holmAdjust, runsNeeded } from "./several.js";
 export { isSignificant } from "./significance.js";
 export {
   bootstrapInterval,

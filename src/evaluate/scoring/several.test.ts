@@ -1,7 +1,9 @@
 // Corrections and detectable differences against scipy 1.17, statsmodels 0.15, and power by enumeration.
 import { describe, expect, it } from "vitest";
-import { detectableDifference, holmAdjust } from "./several.js";
-import { mcnemarExact } from "./statistics.js";
+import { Random } from "../../kit/random.js";
+import { crossedDifference } from "./crossed.js";
+import { detectableDifference, holmAdjust, runsNeeded } from "./several.js";
+import { mcnemarExact, meanWithError } from "./statistics.js";
 import { studentQuantile, studentTail } from "./student.js";
 
 describe("Student's t", () => {
@@ -109,4 +111,73 @@ describe("detectableDifference", () => {
   ])("refuses %j with %j", (where, options, message) => {
     expect(() => detectableDifference(where, options)).toThrow(message);
   });
+});
+
+describe("runsNeeded", () => {
+  const paper = { difference: 0.029, items: 250, discordance: 0.2, spread: 0.02 };
+
+  it("is the number of runs with which a t test over runs finds the difference in 80 of 100 simulated studies", () => {
+    const runs = runsNeeded(paper) ?? 0;
+    expect(runs).toBe(14);
+    // Student's t of 95% with 13 and 12 degrees of freedom, from a table.
+    const power = (count: number, critical: number) => {
+      const random = Random.of(5, `power of ${count}`);
+      let found = 0;
+      for (let study = 0; study < 4000; study++) {
+        const differences = Array.from({ length: count }, () => {
+          const own = paper.difference + paper.spread * random.normal();
+          let sum = 0;
+          for (let i = 0; i < paper.items; i++) {
+            const u = random.float();
+            if (u < (paper.discordance + own) / 2) sum++;
+            else if (u < paper.discordance) sum--;
+          }
+          return sum / paper.items;
+        });
+        const { mean, standardError } = meanWithError(differences);
+        if (Math.abs(mean) > critical * standardError) found++;
+      }
+      return found / 4000;
+    };
+    expect(power(14, 2.1604)).toBeGreaterThan(0.79);
+    expect(power(14, 2.1604)).toBeLessThan(0.84);
+    expect(power(11, 2.2281)).toBeLessThan(0.77);
+  });
+
+  it("is found by crossedDifference on other items, too", { tags: ["slow"] }, () => {
+    const where = { difference: 0.1, items: 200, discordance: 0.25, spread: 0.04, shared: 0.3 };
+    const runs = runsNeeded(where) ?? 0;
+    const variance = where.discordance - where.difference ** 2;
+    const random = Random.of(6, "crossed power");
+    let found = 0;
+    for (let study = 0; study < 500; study++) {
+      const inCommon = Array.from({ length: where.items }, () => Math.sqrt(variance * where.shared) * random.normal());
+      const models = Array.from({ length: runs }, (_, run) => {
+        const own = where.difference + where.spread * random.normal();
+        const values = inCommon.map((item) => own + item + Math.sqrt(variance * (1 - where.shared)) * random.normal());
+        return { levels: { run: `${run}` }, values: new Map(values.map((value, i) => [`${i}`, value])) };
+      });
+      const zeros = new Map(inCommon.map((_, i) => [`${i}`, 0]));
+      const { pValue = 1 } = crossedDifference([{ levels: {}, values: zeros }], models);
+      if (pValue < 0.05) found++;
+    }
+    // Three standard errors of 80% of 500 are 5.4 points; the interval is a little wider than Satterthwaite's.
+    expect(found / 500).toBeGreaterThan(0.72);
+    expect(found / 500).toBeLessThan(0.88);
+  });
+
+  it("is undefined where only more items help, and fewer where runs or flips vary less", () => {
+    expect(runsNeeded({ ...paper, shared: 0.5 })).toBeUndefined();
+    expect(runsNeeded({ ...paper, items: 2500, shared: 0.5 })).toBeGreaterThan(1);
+    expect(runsNeeded({ ...paper, spread: 0.01 })).toBeLessThan(14);
+    expect(runsNeeded({ ...paper, discordance: 0.1 })).toBeLessThan(14);
+    expect(runsNeeded(paper, { comparisons: 3 })).toBeGreaterThan(14);
+  });
+
+  it.each([
+    [{ ...paper, difference: 0.3 }, /difference is 0.3 and discordance 0.2/],
+    [{ ...paper, spread: -1 }, /spread is -1/],
+    [{ ...paper, items: 1 }, /items is 1/],
+    [{ ...paper, shared: 2 }, /shared is 2/],
+  ])("refuses %j", (where, message) => expect(() => runsNeeded(where)).toThrow(message));
 });

@@ -69,6 +69,67 @@ export function detectableDifference(where: DetectableIn, options: DetectableOpt
   return discordance > 0 && difference <= discordance ? difference : undefined;
 }
 
+/** Where a difference between two methods of several runs each is looked for; run i of one is compared with run i of the other. */
+export interface RunsIn {
+  /** The true difference, in the unit of the score: 0.029 for 2.9 points. */
+  readonly difference: number;
+  readonly items: number;
+  /** Share of the items, from 0 to 1, that one of the two has right and the other wrong, in one run. */
+  readonly discordance: number;
+  /** Standard deviation of the true difference over runs, in the same unit. */
+  readonly spread: number;
+  /**
+   * Whether the difference is to hold on other items, too: then the share of the items' variance that all runs have in
+   * common (from 0 to 1; 0.5 if not known). Default: undefined, these items and no others.
+   */
+  readonly shared?: number | undefined;
+}
+
+/** More are no plan. */
+const MOST_RUNS = 10_000;
+
+/**
+ * How many runs (seeds, or pairs of experts) a study needs to show a difference of this size with the stated power: the least n with
+ * (t of the test + t of the power) times the standard error at most the difference. The variance of the mean difference is
+ * spread^2 / n + (discordance - difference^2) (shared + (1 - shared) / n) / items, with `shared` 0 for these items alone; the
+ * degrees of freedom are Satterthwaite's of the part over runs (n - 1) and of that over items (items - 1).
+ * @returns undefined if no number of runs is enough: then it needs more items
+ * @throws RecipeError if a number is out of its range
+ */
+export function runsNeeded(where: RunsIn, options: DetectableOptions = {}): number | undefined {
+  const { difference, items, discordance, spread, shared } = where;
+  const { power = 0.8, level = SIGNIFICANCE_LEVEL, comparisons = 1 } = options;
+  requireShare(power, "power");
+  requireShare(level, "level");
+  if (!(comparisons >= 1)) throw new RecipeError(`comparisons is ${comparisons}; expected 1 or more`);
+  if (!(items >= 2)) throw new RecipeError(`items is ${items}; expected 2 or more`);
+  if (!(difference > 0 && difference <= discordance && discordance <= 1)) {
+    const range = "expected 0 < difference <= discordance <= 1";
+    throw new RecipeError(`difference is ${difference} and discordance ${discordance}; ${range}`);
+  }
+  if (!(spread >= 0)) throw new RecipeError(`spread is ${spread}; expected 0 or more`);
+  if (!((shared ?? 0) >= 0 && (shared ?? 0) <= 1)) throw new RecipeError(`shared is ${shared}; expected 0 to 1`);
+  const ofItem = (discordance - difference ** 2) / items;
+  const inCommon = ofItem * (shared ?? 0);
+  const isEnough = (runs: number) => {
+    const overRuns = (spread ** 2 + ofItem * (1 - (shared ?? 0))) / runs;
+    const variance = overRuns + inCommon;
+    if (variance === 0) return true;
+    const degrees = variance ** 2 / (overRuns ** 2 / (runs - 1) + inCommon ** 2 / (items - 1));
+    return (
+      (studentQuantile(level / comparisons, degrees) + oneSided(power, degrees)) ** 2 * variance <= difference ** 2
+    );
+  };
+  let [low, high] = [1, MOST_RUNS];
+  if (!isEnough(high)) return undefined;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (isEnough(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
 /** The quantile below which a share of the distribution is; powers below one half have negative ones. */
 function oneSided(share: number, degrees: number): number {
   return share < 0.5 ? -studentQuantile(2 * share, degrees) : studentQuantile(2 * (1 - share), degrees);

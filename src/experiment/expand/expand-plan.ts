@@ -2,7 +2,6 @@
 import { canonicalJson } from "../../kit/files/index.js";
 import { groupBy } from "../../kit/index.js";
 import { mapSources } from "../../merge/index.js";
-import type { Run } from "../../train/index.js";
 import { isAdaptive, isSearched, mostEvaluated } from "../plan/configurations.js";
 import { mergesOf } from "../plan/controls.js";
 import {
@@ -48,8 +47,8 @@ export interface Expansion {
   readonly selections: readonly Selection[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
-  /** What training steps train, with presets and defaults, by their keys. */
-  readonly runs: ReadonlyMap<string, Run>;
+  /** Training steps with what they train, presets and defaults filled in, by their keys. */
+  readonly runs: ReadonlyMap<string, PlannedTrainStep>;
   /** Base, experts, then merges in the plan's order. */
   readonly models: readonly EvaluatedModel[];
   readonly searches: readonly SearchOutcome[];
@@ -76,7 +75,7 @@ class Expander {
   readonly #starts = new Map<string, PlanModel>();
   /** The model of each merge that is one model. */
   readonly #products = new Map<string, MergeModel>();
-  readonly #runs = new Map<string, Run>();
+  readonly #runs = new Map<string, PlannedTrainStep>();
   /** Groups and merges that were expanded. A group may start from a merge, so they are not expanded in the plan's order. */
   readonly #expanded = new Set<string | PlannedMerge>();
   readonly #merges: readonly PlannedMerge[];
@@ -183,13 +182,12 @@ class Expander {
     const runs = trainingSteps(train, start ?? unknown, this.#facts);
     if (start) {
       this.#starts.set(group, start);
-      for (const { step, settings } of runs) {
-        this.#steps.add(step);
-        this.#runs.set(step.key, settings);
+      for (const run of runs) {
+        this.#steps.add(run.step);
+        this.#runs.set(run.step.key, run);
       }
     } else {
-      const waiting = runs.map(({ settings }) => settings);
-      this.#steps.wait(`training of ${group}`, runs.length, { kind: "train", runs: waiting });
+      this.#steps.wait(`training of ${group}`, runs.length, { kind: "train", runs });
     }
     return declared.select ? this.#selected(group, runs) : this.#lastCheckpoints(group, runs);
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FakeWorld } from "../../../test/support/fake-world.js";
+import { FakeWorld, fakeFacts } from "../../../test/support/fake-world.js";
 import { RecipeError } from "../../kit/index.js";
 import { parsePlan } from "../plan/plan-file.js";
 import { estimateExperiment } from "../run/estimate.js";
@@ -78,7 +78,8 @@ describe("training from a merge", () => {
     const estimate = (w: FakeWorld) => {
       const expansion = w.expand();
       return estimateExperiment({
-        ...{ variants: [{ plan: w.plan, expansion, base: { parameters: 1000, bytes: 2000 } }], expansion, workers: 1 },
+        variants: [{ plan: w.plan, expansion, facts: fakeFacts, base: { parameters: 1000, bytes: 2000 } }],
+        ...{ expansion, workers: 1 },
         secondsOf: (key) => (w.ran.some((step) => step.key === key) ? 1 : undefined),
       }).bytes;
     };

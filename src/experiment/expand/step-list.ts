@@ -2,7 +2,6 @@
 import { basename } from "node:path";
 import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
-import type { Run } from "../../train/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { runnerOf, tasksFor } from "../plan/plan-tasks.js";
 import type { ItemResult } from "../steps/result.js";
@@ -15,7 +14,7 @@ import {
   type TaskRequest,
 } from "../steps/step.js";
 import type { Facts, Results } from "./facts.js";
-import type { ExpertModel, MergeModel, PlanModel } from "./plan-models.js";
+import type { ExpertModel, MergeModel, PlanModel, PlannedTrainStep } from "./plan-models.js";
 
 /** A model, and the steps that evaluate it on each task; several if items were evaluated in parts. */
 export interface EvaluatedModel {
@@ -30,7 +29,7 @@ export interface Waiting {
   /** Default: evaluate. */
   readonly kind?: StepKind;
   /** Of training runs: what they train. */
-  readonly runs?: readonly Run[];
+  readonly runs?: readonly PlannedTrainStep[];
   /** What they depend on, if that is known: variants with the same have the same steps. */
   readonly of?: string;
 }

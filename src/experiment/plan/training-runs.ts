@@ -88,10 +88,14 @@ function withDefaults(trl: NonNullable<WrittenTraining["trl"]>): TrainStep["trl"
 /** Samples of a run without a length, which is one pass over its data; the paper's smallest runs have this many. */
 const TYPICAL_SAMPLES = 30_000;
 
-export function countCheckpoints({ checkpoints, samples, steps, batch, accumulation }: Run): number {
-  if (checkpoints.keep !== "all") return 1;
-  const seen = samples ?? (steps === undefined ? TYPICAL_SAMPLES : steps * batch * accumulation);
-  return Math.max(1, Math.ceil(seen / checkpoints.every_samples));
+/** Samples that a run sees, at least about. */
+export function countSamples({ samples, steps, batch, accumulation }: Run): number {
+  return samples ?? (steps === undefined ? TYPICAL_SAMPLES : steps * batch * accumulation);
+}
+
+export function countCheckpoints(run: Run): number {
+  if (run.checkpoints.keep !== "all") return 1;
+  return Math.max(1, Math.ceil(countSamples(run) / run.checkpoints.every_samples));
 }
 
 /** What a run trains: `all weights`, `LoRA`, `only layers 0-4`. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FakeWorld } from "../../../test/support/fake-world.js";
+import { FakeWorld, fakeFacts } from "../../../test/support/fake-world.js";
 import type { Experiment, ExperimentStatus, Outlook, StepStatus } from "../experiment.js";
 import { estimateExperiment } from "../run/estimate.js";
 import { countSteps } from "../run/run-experiment.js";
@@ -22,7 +22,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
   const expansion = world.expand();
   const estimate = estimateExperiment({
     ...{ expansion, secondsOf: (key: string) => (isDone(key) ? 1 : undefined), workers: 2 },
-    variants: [{ plan: world.plan, expansion, base: { parameters: 1e6, bytes: 2e6 }, gguf }],
+    variants: [{ plan: world.plan, expansion, facts: fakeFacts, base: { parameters: 1e6, bytes: 2e6 }, gguf }],
   });
   const steps = expansion.steps.map(
     (step): StepStatus => ({ step, state: isDone(step.key) ? { state: "done", seconds: 1 } : { state: "pending" } }),

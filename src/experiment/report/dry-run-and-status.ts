@@ -34,6 +34,7 @@ export function outlookLines(outlook: Outlook): string[] {
       ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; nothing to do`]
       : [
           timeLeft(estimate),
+          ...gpuLines(estimate),
           ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on disk`] : []),
           ...downloadLines(outlook),
           ...exportLines(estimate),
@@ -55,6 +56,15 @@ function downloadLines({ downloads: { models, dataSets, folder } }: Outlook): st
     ...(dataSets.count > 0 ? [`${plural(dataSets.count, "data set")} (${formatBytes(dataSets.bytes)})`] : []),
   ];
   return parts.length > 0 ? [`downloads ${parts.join(" and ")} from the hub into ${folder}`] : [];
+}
+
+/** "GPU hours: about 50 for training and 480 for evaluation" */
+function gpuLines({ gpuHours }: Outlook["estimate"]): string[] {
+  if (!gpuHours) return [];
+  const parts = [[gpuHours.training, "training"] as const, [gpuHours.evaluation, "evaluation"] as const].flatMap(
+    ([hours, what]) => (hours > 0 ? [`${Number(hours.toPrecision(2)).toLocaleString("en-US")} for ${what}`] : []),
+  );
+  return [`GPU hours: about ${parts.join(" and ")}, computed for an NVIDIA H100, not measured`];
 }
 
 function exportLines({ exports }: Outlook["estimate"]): string[] {

@@ -92,7 +92,7 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
 
 function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): ExperimentReport["experts"] {
   return experts.flatMap(({ name, expertGroup: family, origin, needs }) => {
-    const run = expansion.runs.get(needs[0] ?? "");
+    const run = expansion.runs.get(needs[0] ?? "")?.settings;
     if (origin === undefined || !run) return [];
     return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(run), origin }];
   });

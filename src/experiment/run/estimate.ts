@@ -1,15 +1,19 @@
 import type { ExportOutlook } from "../../export/llama/index.js";
 import { canonicalJson } from "../../kit/files/index.js";
 import type { Expansion } from "../expand/expand-plan.js";
+import type { Facts } from "../expand/facts.js";
+import type { PlannedTrainStep } from "../expand/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import { countCheckpoints } from "../plan/training-runs.js";
-import { KINDS, type StepKind } from "../steps/step.js";
+import { countCheckpoints, countSamples } from "../plan/training-runs.js";
+import { type EvaluateStep, KINDS, type Step, type StepKind } from "../steps/step.js";
 
 export interface Estimate {
   /** Seconds to the end. Undefined until one step of each kind that is left is done. */
   readonly seconds: number | undefined;
   /** Bytes that are still to be written. Undefined if the size of the base is unknown. */
   readonly bytes: number | undefined;
+  /** Of training by TRL and of models that servers run, on an NVIDIA H100: computed, not measured. */
+  readonly gpuHours?: { readonly training: number; readonly evaluation: number };
   /** Models that llama.cpp runs, which are exported once, unless an earlier run did. */
   readonly exports?: { readonly models: number } & ExportOutlook;
   readonly workers: number;
@@ -18,6 +22,8 @@ export interface Estimate {
 export interface EstimatedVariant {
   readonly plan: ExperimentPlan;
   readonly expansion: Expansion;
+  /** Items of tasks. */
+  readonly facts: Pick<Facts, "task">;
   /** Sizes of the base, if known. */
   readonly base: { readonly parameters: number; readonly bytes: number } | undefined;
   /** The export of the base, where llama.cpp runs the models. */
@@ -51,7 +57,14 @@ export function estimateExperiment({ variants, expansion, secondsOf, workers }: 
       workers,
       kinds.reduce((sum, kind) => sum + (stepsLeft.get(kind) ?? 0), 0),
     );
-  const bytes = bytesLeft(variants, workers, atOnce("evaluate"), (key) => secondsOf(key) !== undefined);
+  const counted = new Set<string>();
+  const open = variants.map((variant): OpenVariant => {
+    const left = variant.expansion.steps.filter(({ key }) => secondsOf(key) === undefined && !counted.has(key));
+    for (const { key } of left) counted.add(key);
+    return { ...variant, left };
+  });
+  const bytes = bytesLeft(open, workers, atOnce("evaluate"));
+  const gpuHours = gpuHoursLeft(open, waitingSteps(expansion, "evaluate"));
   const gguf = variants.flatMap((one) => one.gguf ?? []).toSorted((a, b) => b.bytes - a.bytes)[0];
   const left = expansion.steps.flatMap((step) =>
     step.kind === "evaluate" && secondsOf(step.key) === undefined ? [canonicalJson(step.model)] : [],
@@ -60,6 +73,7 @@ export function estimateExperiment({ variants, expansion, secondsOf, workers }: 
     seconds: seconds === undefined ? undefined : seconds / Math.max(1, atOnce(...KINDS)),
     bytes,
     workers,
+    ...(gpuHours ? { gpuHours } : {}),
     ...(gguf ? { exports: { models: new Set(left).size, ...gguf } } : {}),
   };
 }
@@ -70,29 +84,30 @@ export function waitingSteps({ waiting }: Expansion, only?: StepKind): number {
   return counted.reduce((sum, { steps }) => sum + steps, 0);
 }
 
+/** A variant with its steps that are not done, each once over all variants. */
+interface OpenVariant extends EstimatedVariant {
+  readonly left: readonly Step[];
+}
+
+function runsLeft({ expansion, left }: Pick<OpenVariant, "expansion" | "left">): PlannedTrainStep[] {
+  const known = left.flatMap(({ key }) => expansion.runs.get(key) ?? []);
+  return [...known, ...expansion.waiting.flatMap(({ runs = [] }) => runs)];
+}
+
 /** Size of an adapter at most, as a share of its model. */
 const ADAPTER_SHARE = 1 / 50;
 /** Bytes of training state per parameter: weights and two moments in float32. */
 const STATE_BYTES = 12;
 
 /** Checkpoints, training states of running steps, written merges, and merged models of servers; undefined if a base is unknown. */
-function bytesLeft(
-  variants: readonly EstimatedVariant[],
-  workers: number,
-  servers: number,
-  isDone: (key: string) => boolean,
-): number | undefined {
-  const counted = new Set<string>();
+function bytesLeft(variants: readonly OpenVariant[], workers: number, servers: number): number | undefined {
   const states: number[] = [];
   let [written, served] = [0, 0];
-  for (const { plan, expansion, base } of variants) {
+  for (const { plan, expansion, base, left } of variants) {
     if (!base) return undefined;
-    const left = expansion.steps.filter(({ key }) => !isDone(key) && !counted.has(key));
-    for (const { key } of left) counted.add(key);
-    const training = left.flatMap(({ key }) => expansion.runs.get(key) ?? []);
-    for (const run of [...training, ...expansion.waiting.flatMap(({ runs = [] }) => runs)]) {
-      const isAdapter = run.method === "lora";
-      written += countCheckpoints(run) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1);
+    for (const { settings } of runsLeft({ expansion, left })) {
+      const isAdapter = settings.method === "lora";
+      written += countCheckpoints(settings) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1);
       states.push(isAdapter ? 0 : STATE_BYTES * base.parameters);
     }
     const merges = left.filter(({ kind }) => kind === "merge").length + waitingSteps(expansion, "merge");
@@ -101,4 +116,40 @@ function bytesLeft(
   }
   const running = states.toSorted((a, b) => b - a).slice(0, workers);
   return running.reduce((sum, state) => sum + state, written + servers * served);
+}
+
+/** Tokens of a sample at most, where a run does not say. */
+const TYPICAL_LENGTH = 1024;
+/** Operations per second of an NVIDIA H100 in bfloat16, at the 40% of 989 TFLOP/s that training reaches. */
+const H100_OPERATIONS = 0.4 * 989e12;
+/** Operations per parameter and token: forward, backward, and activations computed again. With LoRA, frozen weights have no gradient. */
+const [FULL_OPERATIONS, LORA_OPERATIONS] = [8, 6];
+/** Seconds to write a merge and to start its server, tokens of a usual answer and of a reasoning trace, and the server's speed. */
+const SERVING = { start: 170, answer: 200, trace: 3000, tokensPerSecond: 5000, secondsPerChoice: 0.03 };
+
+/** @param waiting evaluations that depend on results; each counts as the mean of the known ones */
+function gpuHoursLeft(variants: readonly OpenVariant[], waiting: number): Estimate["gpuHours"] {
+  let training = 0;
+  const evaluations: number[] = [];
+  for (const { plan, expansion, base, left, facts } of variants) {
+    if (!base) return undefined;
+    for (const { settings } of runsLeft({ expansion, left }).filter(({ step }) => step.trl !== undefined)) {
+      const { method, sequence_length: length = TYPICAL_LENGTH } = settings;
+      const operations = method === "lora" ? LORA_OPERATIONS : FULL_OPERATIONS;
+      training += (countSamples(settings) * length * operations * base.parameters) / H100_OPERATIONS;
+    }
+    if (!plan.evaluate.backend.startsWith("serve:")) continue;
+    for (const step of left) if (step.kind === "evaluate") evaluations.push(servingSeconds(step, facts));
+  }
+  const known = evaluations.reduce((sum, seconds) => sum + seconds, 0);
+  const evaluation = evaluations.length === 0 ? 0 : known * (1 + waiting / evaluations.length);
+  return training + evaluation > 0 ? { training: training / 3600, evaluation: evaluation / 3600 } : undefined;
+}
+
+function servingSeconds({ request, items }: EvaluateStep, facts: EstimatedVariant["facts"]): number {
+  const { items: all, choices = [] } = facts.task(request);
+  const asked = items?.length ?? all;
+  if (choices.length > 0) return SERVING.start + asked * SERVING.secondsPerChoice;
+  const { max_new_tokens: most = SERVING.answer, repeats = 1 } = request;
+  return SERVING.start + (asked * repeats * Math.min(most, SERVING.trace)) / SERVING.tokensPerSecond;
 }

@@ -24,6 +24,7 @@ export {
   holmAdjust,
   type Interval,
   mcnemarExact,
+  runsNeeded,
   signFlipTest,
   wilsonInterval,
 } from "../../evaluate/scoring/index.js";
