@@ -31,7 +31,7 @@ const fields = () => ({
     .enum(["paper-smallest", "paper-default", "paper-largest"])
     .optional()
     .describe(
-      "the paper's configurations, in proportion to 32 layers: bottom 3, top 0; bottom 5, top 2; or bottom 5, top 2 and transitions of 2; other counts override it",
+      "configuration of the paper, in proportion to 32 layers: bottom 3, top 0; bottom 5, top 2; or bottom 5, top 2 and transitions of 2; other counts override it",
     ),
   layers: z
     .strictObject(
