@@ -55,6 +55,9 @@ describeInBrowser("written pages", () => {
     };
     await analyze({ base: await writeTiny(at("base"), { seed: 1 }), experts, out: at("out") });
     await page.goto(pathToFileURL(at("out", "report.html")).href);
+    for (const kind of ["math", "language"]) {
+      await page.getByRole("application", { name: `Published ${kind} experts` }).waitFor();
+    }
     await page.getByRole("application", { name: "math and swahili" }).focus();
     await page.keyboard.press("End");
     await page.keyboard.press("ArrowLeft");
