@@ -56,6 +56,8 @@ const ELSEWHERE: Record<string, string> = {
   "layergraft eval math-expert --tasks mgsm_sw,mgsm_en,belebele_swh,flores_eng-swh,mmlu --data data --out results/model":
     "needs the benchmarks' data",
   "layergraft eval recipe.yaml --tasks mgsm_sw --limit 50 --show 2": "reads a data set of the hub",
+  "layergraft eval math-expert --tasks mbpp_sw --prompts mbpp-swahili.jsonl --allow-code":
+    "needs a translation of MBPP",
   "layergraft eval math-expert --tasks paper_sw --data data --out results/paper --allow-code":
     "needs the benchmarks' data",
 };
