@@ -50,6 +50,7 @@ export const apertus: readonly Family[] = [
         ropes: [readRope({ fields, ...sizes, theta: 12_000_000 })],
       };
     },
+    llamaCpp: { name: "apertus", activation: "xielu", ropeDivisors: ["one"] },
   },
   { name: "Apertus 1.5", modelTypes: ["apertus1p5_text"], tensors: TENSORS },
 ];

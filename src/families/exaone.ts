@@ -1,9 +1,12 @@
 // LG's EXAONE 4: norms only after each half; with windows, layers without one do not rotate.
 import type { Family } from "./page/family.js";
 import { everyNth, FULL, SLIDING } from "./page/layer-kinds.js";
-import type { GgufMetadata } from "./page/llama-cpp.js";
+import { type GgufMetadata, readWindows } from "./page/llama-cpp.js";
 import { ATTENTION, GATED_MLP, POST_NORMS } from "./page/tensor-names.js";
 import { layerKinds, NORMS_AFTER, rmsNorm } from "./page/traits.js";
+
+/** llama.cpp knows models with windows by their number of layers. */
+const WINDOWED = 64;
 
 const KINDS = everyNth(4, { field: "sliding_window_pattern" });
 
@@ -30,12 +33,17 @@ export const exaone: readonly Family[] = [
     llamaCpp: {
       name: "exaone4",
       ropeDivisors: ["one"],
-      read: { className: "Exaone4ForCausalLM", fields: global },
+      windows: 4,
+      windowedLayers: WINDOWED,
+      unrotated: ({ window }, _, { layers }) => window === null && layers.length === WINDOWED,
+      read: {
+        className: "Exaone4ForCausalLM",
+        fields: (read) => (read.number("block_count") === WINDOWED ? readWindows(read, 4) : global(read)),
+      },
     },
   },
 ];
 
-/** Models with windows are not exported: llama.cpp has them in those of 64 layers alone. */
 function global({ number }: GgufMetadata) {
   const layers = number("block_count") ?? 0;
   return { sliding_window: null, layer_types: Array.from({ length: layers }, () => FULL) };

@@ -27,6 +27,17 @@ export const gemma4: readonly Family[] = [
     reference: "Google DeepMind 2026; transformers 5.24, Gemma4ForCausalLM",
     kinds: [KINDS],
     lastKind: FULL,
+    llamaCpp: {
+      name: "gemma4",
+      activation: "gelu_tanh",
+      embeddingScale: ({ hidden }) => Math.sqrt(hidden),
+      attentionScale: () => 1,
+      caps: "logits",
+      windows: true,
+      localBase: true,
+      localHeads: true,
+      ropeDivisors: ["always"],
+    },
     defaults: {
       vocab_size: 262_144,
       hidden_size: 2304,

@@ -93,6 +93,7 @@ export const gemma: readonly Family[] = [
       ...GRAPH,
       name: "gemma2",
       head: "tied",
+      caps: "both",
       windows: true,
       attentionScale: scaleInLlamaCpp(46),
       read: {

@@ -4,6 +4,7 @@ import type { ConfigFields } from "./page/config-fields.js";
 import { sigmoidExperts } from "./page/experts.js";
 import type { Family, Sizes, Traits } from "./page/family.js";
 import { denseBefore } from "./page/layer-kinds.js";
+import type { GgufMetadata } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
 import { ATTENTION, EXPERTS, LLAMA_PARTS, PRE_NORMS, SHARED_EXPERTS } from "./page/tensor-names.js";
 import { rmsNorm } from "./page/traits.js";
@@ -28,6 +29,12 @@ export const glm: readonly Family[] = [
     tensors: { parts: PARTS },
     defaults: DEFAULTS,
     traits: common,
+    llamaCpp: {
+      name: "chatglm",
+      biases: ["q", "k", "v"],
+      square: true,
+      read: { className: "GlmForCausalLM", fields: readPart },
+    },
   },
   {
     name: "GLM-4-0414", // norms after both halves, too
@@ -49,13 +56,7 @@ export const glm: readonly Family[] = [
     llamaCpp: {
       name: "glm4",
       biases: ["q", "k", "v"],
-      read: {
-        className: "Glm4ForCausalLM",
-        fields: ({ number, has }) => ({
-          attention_bias: has("blk.0.attn_q.bias"),
-          partial_rotary_factor: (number("rope.dimension_count") ?? 0) / (number("attention.key_length") ?? 0),
-        }),
-      },
+      read: { className: "Glm4ForCausalLM", fields: readPart },
     },
   },
   {
@@ -78,6 +79,13 @@ export const glm: readonly Family[] = [
     }),
   },
 ];
+
+function readPart({ number, has }: GgufMetadata) {
+  return {
+    attention_bias: has("blk.0.attn_q.bias"),
+    partial_rotary_factor: (number("rope.dimension_count") ?? 0) / (number("attention.key_length") ?? 0),
+  };
+}
 
 function common(fields: ConfigFields, sizes: Sizes): Traits {
   return {

@@ -60,6 +60,15 @@ export const mistral: readonly Family[] = [
         layer: sameWindow(fields),
       };
     },
+    llamaCpp: {
+      name: "mistral3",
+      interleaved: true,
+      growth: true,
+      read: {
+        className: "Ministral3ForCausalLM",
+        fields: ({ number }) => ({ rope_scaling: { [GROWTH]: number("attention.temperature_scale") } }),
+      },
+    },
   },
   {
     name: "Mixtral",

@@ -1,6 +1,7 @@
 // Tiny models with tokenizers, for tests of exports.
-import { writeFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { openSafetensors, readTensor, writeSafetensors } from "../../src/formats/safetensors/index.js";
 import { seededTensor, writeTiny } from "./checkpoints.js";
 
 /** Writes a byte-level tokenizer with a token per letter, for the fixtures' embeddings of 20 rows. */
@@ -38,4 +39,48 @@ export async function writeWide(folder: string, seed: number): Promise<string> {
   });
   writeTinyTokenizer(folder);
   return folder;
+}
+
+const DECODERS = join(import.meta.dirname, "../fixtures/decoders");
+
+/** Settings of other cases with which llama.cpp runs their families: it has no biases there, and no choice of layers. */
+const PLAIN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  smollm3: { mlp_bias: false, use_sliding_window: false, no_rope_layers: [1, 1, 1], layer_types: null },
+  olmo3: {
+    attention_bias: false,
+    layer_types: Array(2).fill("sliding_attention"),
+    rope_parameters: {
+      full_attention: { rope_type: "yarn", rope_theta: 50, factor: 4, original_max_position_embeddings: 16 },
+      sliding_attention: { rope_type: "default", rope_theta: 50 },
+    },
+  },
+  ernie4_5: { use_bias: false },
+  hunyuan: { attention_bias: false },
+  apertus: { attention_bias: false },
+  "gemma4-one": {
+    attention_bias: false,
+    rope_parameters: {
+      sliding_attention: { rope_type: "default", rope_theta: 100 },
+      full_attention: { rope_type: "proportional", rope_theta: 500, partial_rotary_factor: 0.4, factor: 2 },
+    },
+  },
+};
+
+/** Copies a case, with settings that llama.cpp computes, to a folder with a tokenizer. */
+export async function copyDecoder(folder: string, family: string): Promise<string> {
+  const model = join(folder, family);
+  cpSync(join(DECODERS, family), model, { recursive: true });
+  const settings = PLAIN[family];
+  if (settings) {
+    const path = join(model, "config.json");
+    writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), ...settings }));
+    const file = await openSafetensors(join(model, "model.safetensors"));
+    const kept = file.tensors.filter(({ name }) => !name.endsWith(".bias"));
+    const entries = kept.map(async ({ name, dtype, shape, ...at }) => {
+      return { name, dtype, shape, data: await readTensor(file, { name, dtype, shape, ...at }) };
+    });
+    await writeSafetensors(join(model, "model.safetensors"), await Promise.all(entries));
+  }
+  writeTinyTokenizer(model);
+  return model;
 }

@@ -8,6 +8,7 @@ import type { Encoding } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
 import { CheckpointError } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
+import { curveMetadata } from "./curves.js";
 import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";
 import { chooseEncodings, FILE_TYPES, type FileType, type TensorTypes } from "./tensor-types.js";
@@ -79,6 +80,7 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
   const metadata: Metadata = new Map([
     ...general,
     ...decoderMetadata(spec, architecture),
+    ...(await curveMetadata(source, spec)),
     ...tokenizer.metadata,
     ...(template ? [["tokenizer.chat_template", text(template.source)] as const] : []),
   ]);

@@ -60,6 +60,13 @@ test("rows that do not fill blocks are named with what is used instead", () => {
   });
 });
 
+test("embeddings of layers are as the tied embedding, and values count among those that there are", () => {
+  const outside = ["token_embd.weight 8 256", "per_layer_token_embd.weight 8 256", "per_layer_model_proj.weight 8 256"];
+  const values = [0, 1, 2, 3].map((layer) => `blk.${layer}.attn_v.weight 8 256`);
+  const { encodings } = chooseEncodings([...outside, ...values].map(parse), "q4_k_m", { ...TRAITS, layers: 32 });
+  expect(encodings).toEqual(["Q6_K", "Q6_K", "F16", "Q4_K", "Q4_K", "Q6_K", "Q6_K"]);
+});
+
 test("overrides apply to the tensors that they match, the first one first", () => {
   const tensors = ["token_embd.weight 8 256", "blk.0.ffn_up.weight 8 256", "blk.0.ffn_down.weight 8 256"].map(parse);
   const chosen = (...overrides: string[]) => chooseEncodings(tensors, "q4_0", TRAITS, overrides).encodings;

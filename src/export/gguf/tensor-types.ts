@@ -56,11 +56,18 @@ export function chooseEncodings(
 ): { encodings: Encoding[]; notes: string[] } {
   const rules = overrides.map(parseRule);
   const fallen = new Map<string, string[]>();
+  const values = tensors
+    .filter(isValue)
+    .map(({ layer }) => layer)
+    .sort((a, b) => a - b);
   const encodings = tensors.map((tensor) => {
     if (!isMatrix(tensor)) return "F32";
     const found = rules.filter(({ pattern }) => pattern.test(tensor.name));
     for (const rule of found) rule.matches++;
-    const wanted = found[0]?.encoding ?? mixed(tensor, type, traits);
+    // Layers without values of their own do not count where values are.
+    const place = isValue(tensor) ? [values.indexOf(tensor.layer), values.length] : [tensor.layer, traits.layers];
+    const wanted =
+      found[0]?.encoding ?? mixed(tensor, type, traits, getsMoreBits(place[0] as number, place[1] as number));
     const fitting = fallback(wanted, tensor.shape.at(-1) as number);
     if (fitting !== wanted) {
       const key = `${wanted} -> ${fitting}`;
@@ -109,18 +116,21 @@ function isMatrix({ name, shape }: TypedTensor): boolean {
 }
 
 /** The encoding of a matrix before its rows are looked at. */
-function mixed({ name, layer, shape }: TypedTensor, type: FileType, { layers, tied, is70B }: ModelTraits): Encoding {
+function mixed(tensor: TypedTensor, type: FileType, { tied, is70B }: ModelTraits, isPrecise: boolean): Encoding {
+  const { name, shape } = tensor;
   const { encoding } = FILE_TYPES[type];
   if (ENCODINGS[encoding].elements === 1) return encoding;
-  if (name === "output.weight" || (tied && name === "token_embd.weight")) {
+  if (name === "per_layer_model_proj.weight") return "F16"; // kept as numbers
+  if (name === "output.weight" || (tied && /^(per_layer_)?token_embd\.weight$/.test(name))) {
     if ((shape.at(-1) as number) % ENCODINGS[encoding].elements !== 0) return "Q8_0";
     return encoding === "Q8_0" ? encoding : "Q6_K";
   }
   if (type !== "q4_k_m" && type !== "q5_k_m") return encoding;
-  const isValue = name.includes("attn_v.weight") || name.includes("attn_qkv.weight");
-  if ((isValue || name.includes("ffn_down")) && getsMoreBits(layer, layers)) return "Q6_K";
-  return isValue && is70B && encoding === "Q4_K" ? "Q5_K" : encoding;
+  if ((isValue(tensor) || name.includes("ffn_down")) && isPrecise) return "Q6_K";
+  return isValue(tensor) && is70B && encoding === "Q4_K" ? "Q5_K" : encoding;
 }
+
+const isValue = ({ name }: TypedTensor) => /attn_(v|qkv)\.weight/.test(name);
 
 /** The first and the last eighth of the layers, and every third between them. */
 function getsMoreBits(layer: number, layers: number): boolean {

@@ -35,6 +35,10 @@ const NAMES: Readonly<Record<string, string>> = {
   afterAttention: "post_attention_norm",
   beforeFeedForward: "ffn_norm",
   afterFeedForward: "post_ffw_norm",
+  inputGate: "inp_gate",
+  inputUp: "proj",
+  afterInput: "post_norm",
+  scale: "layer_output_scale",
 };
 
 /** Names of tensors that hold several projections. */
@@ -66,7 +70,7 @@ export function planTensors(
     tensors.set(name, { name, shape, layer, step, divisor: 1, plus: 0, interleave: undefined, ...traits });
   };
 
-  const { headDim, norm, attention, layers } = spec;
+  const { headDim, norm, attention, layers, layerInputs } = spec;
   // Where llama.cpp multiplies scores by a number of its own, queries make up for the difference.
   const ownScale = architecture.attentionScale?.(spec) ?? headDim ** -0.5;
   const excess = architecture.scales?.includes("attention") ? 1 : ownScale / attention.scale;
@@ -74,8 +78,15 @@ export function planTensors(
   const groups = architecture.interleaved ? headDim : undefined;
 
   add("token_embd.weight", spec.embedding, -1);
+  if (layerInputs) {
+    add("per_layer_token_embd.weight", layerInputs.embedding, -1);
+    add("per_layer_model_proj.weight", layerInputs.projection.weight, -1);
+    add("per_layer_proj_norm.weight", layerInputs.norm.weight, -1, { plus: norm.offset });
+  }
   for (const [index, { weights }] of layers.entries()) {
     for (const [role, { weight, bias }] of Object.entries(weights)) {
+      // Constants of activations are metadata; where values are keys, llama.cpp finds no values and takes keys.
+      if (!weight.rows && (!NAMES[role] || (role === "v" && weight.name === weights.k?.weight.name))) continue;
       const isNorm = weight.shape.length === 1 || role === "qNorm" || role === "kNorm";
       const name = `blk.${index}.${(weight.rows && FUSED[role]) ?? NAMES[role]}`;
       // A norm undoes a scale of its input.

@@ -30,11 +30,23 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
     problems.push(`it multiplies residuals by ${spec.residualScale}`);
   }
   if (!scales.includes("logit") && spec.logitScale !== 1) problems.push(`it multiplies logits by ${spec.logitScale}`);
+  const { growth, softcap } = spec.attention;
+  if (architecture.caps === "both" && (softcap === null || spec.logitSoftcap === null)) {
+    problems.push("it does not cap both scores and logits");
+  }
+  const original = spec.ropes[0]?.scaling?.type === "yarn" ? spec.ropes[0].scaling.original : undefined;
+  if (growth && (!architecture.growth || growth.every !== original)) {
+    problems.push("it multiplies queries by a number that grows with their positions");
+  }
+  if (spec.attention.valueNorm && !architecture.localHeads) problems.push("it normalises values");
   return [...problems, ...windowProblems(spec, architecture), ...ropeProblems(spec, architecture)];
 }
 
-function windowProblems({ layers }: DecoderSpec, { windows }: LlamaCpp): string[] {
+function windowProblems({ layers }: DecoderSpec, { windows, windowedLayers }: LlamaCpp): string[] {
   const widths = new Set(layers.flatMap(({ window }) => (window === null ? [] : [window])));
+  if (windowedLayers !== undefined && (layers.length === windowedLayers) !== widths.size > 0) {
+    return [`it has ${layers.length} layers, and those of ${windowedLayers} have windows there, no others`];
+  }
   if (windows && widths.size > 1) return ["its layers have windows of different widths"];
   if (typeof windows !== "number" || widths.size === 0) return [];
   const isOther = layers.some(({ window }, index) => (window === null) !== ((index + 1) % windows === 0));
@@ -43,7 +55,7 @@ function windowProblems({ layers }: DecoderSpec, { windows }: LlamaCpp): string[
 
 function ropeProblems(spec: DecoderSpec, architecture: LlamaCpp): string[] {
   const { ropeDivisors = [], unrotated = () => false, localBase } = architecture;
-  const other = spec.layers.findIndex((layer, index) => (layer.rope === null) !== unrotated(layer, index));
+  const other = spec.layers.findIndex((layer, index) => (layer.rope === null) !== unrotated(layer, index, spec));
   if (other >= 0) {
     return [
       `its layer ${other} ${spec.layers[other]?.rope === null ? "does not rotate" : "rotates"}, other than there`,
@@ -52,6 +64,9 @@ function ropeProblems(spec: DecoderSpec, architecture: LlamaCpp): string[] {
   const [global, local] = spec.ropes;
   if (local && (local.scaling !== null || (!localBase && local.theta !== global?.theta))) {
     return ["its layers with windows have a rotation of their own"];
+  }
+  if (ropeDivisors.includes("always")) {
+    return global?.long || global?.attentionFactor !== 1 ? ["its rotation changes scores or long texts"] : [];
   }
   return spec.ropes.flatMap(({ scaling, long }) => {
     if (scaling === null || scaling.type === "linear") return [];

@@ -18,14 +18,25 @@ export interface LlamaCpp {
   readonly square?: boolean;
   /** Whether layers can have windows: any, or all but every n-th. Default false: it attends to all positions. */
   readonly windows?: boolean | number;
+  /** The number of layers of models with windows, where it has none in others. */
+  readonly windowedLayers?: number;
   /** Whether it reads another base of the rotation for layers with windows. Default false. */
   readonly localBase?: boolean;
+  /** Whether it reads another width of heads for layers with windows. Default false. */
+  readonly localHeads?: boolean;
+  /** Soft caps that it has where a file names none: of scores and logits, or of logits, which a 0 turns off. Default none. */
+  readonly caps?: "both" | "logits";
+  /** Whether it multiplies queries by a number that grows with their positions. Default false. */
+  readonly growth?: boolean;
   /** Layers that it does not rotate. Default: none. */
-  readonly unrotated?: (layer: LayerSpec, index: number) => boolean;
+  readonly unrotated?: (layer: LayerSpec, index: number, spec: DecoderSpec) => boolean;
   /** Whether the head is optional (the default), must be the embedding, or must be a tensor of its own. */
   readonly head?: "tied" | "own";
-  /** Whether it reads a divisor of each frequency of the rotation: one, or two for short and long contexts. Default none. */
-  readonly ropeDivisors?: readonly ("one" | "two")[];
+  /**
+   * Whether it reads a divisor of each frequency of the rotation: one, or two for short and long contexts, or one in every
+   * model, for layers without windows. Default none.
+   */
+  readonly ropeDivisors?: readonly ("one" | "two" | "always")[];
   /** Scales of embeddings, attention, residuals and logits that it reads; default none. */
   readonly scales?: readonly ("embedding" | "attention" | "residual" | "logit")[];
   /** Factor of embeddings that it computes itself; default 1. */

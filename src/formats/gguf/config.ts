@@ -49,6 +49,8 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
   const [hidden, heads] = [required("embedding_length"), required("attention.head_count")];
   const { className, epsilon = "rms_norm_eps", fields } = family.llamaCpp.read;
   const isLayerNorm = epsilon !== "rms_norm_eps";
+  const { rope_scaling: turned, ...own } = fields?.(read) ?? {};
+  const scaling = ropeScaling(read);
   return {
     architectures: [className],
     model_type: family.modelTypes[0],
@@ -63,28 +65,28 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
     max_position_embeddings: required("context_length"),
     [epsilon]: required(isLayerNorm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"),
     rope_theta: read.number("rope.freq_base") ?? 10_000,
-    ...ropeScaling(read),
+    ...(scaling || turned ? { rope_scaling: { ...scaling, ...(turned as Json | undefined) } } : {}),
     tie_word_embeddings: !read.has("output.weight"),
     bos_token_id: token("bos"),
     eos_token_id: token("eos"),
     torch_dtype: "float32",
-    ...fields?.(read),
+    ...own,
   };
 }
 
-function ropeScaling(read: GgufMetadata): Json {
+function ropeScaling(read: GgufMetadata): Json | undefined {
   const [type, factor] = [read.text("rope.scaling.type"), read.number("rope.scaling.factor")];
   const original = read.number("rope.scaling.original_context_length");
-  if (type === "linear") return { rope_scaling: { rope_type: "linear", factor } };
+  if (type === "linear") return { rope_type: "linear", factor };
   if (type === "yarn") {
     const scaling = { rope_type: "yarn", factor, original_max_position_embeddings: original };
     const attention = read.number("rope.scaling.attn_factor");
     // llama.cpp multiplies the factor that it computes by the key's.
     const own = factor === undefined || factor <= 1 ? 1 : 0.1 * Math.log(factor) + 1;
-    return { rope_scaling: { ...scaling, ...(attention ? { attention_factor: attention * own } : {}) } };
+    return { ...scaling, ...(attention ? { attention_factor: attention * own } : {}) };
   }
   const divisors = read.values("rope_freqs.weight");
-  return divisors ? { rope_scaling: dividedScaling(divisors, read) } : {};
+  return divisors && dividedScaling(divisors, read);
 }
 
 /**
