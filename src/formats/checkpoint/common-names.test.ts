@@ -308,3 +308,30 @@ describe("a model without one stack of layers", () => {
     );
   });
 });
+
+describe("keys of layers that use those of earlier layers", () => {
+  const config = { num_kv_shared_layers: 2 };
+  const without = (tensors: TensorData[]) =>
+    tensors.filter(({ name }) => !/layers\.[23]\.self_attn\.(k_proj|v_proj|k_norm)\./.test(name));
+
+  it("are left out where a model has them and another does not, as published and as transformers saves it", async () => {
+    const published = await model(1, (tensors) => tensors, config);
+    const tuned = await model(2, without, config);
+    for (const models of [
+      [published, tuned],
+      [tuned, published],
+    ]) {
+      const { tensors } = await bench.merge({ method: "soup", models });
+      expect([...tensors.keys()].filter((name) => /layers\.[23]\..*[kv]_(proj|norm)/.test(name))).toEqual([]);
+      expect([...tensors.keys()].filter((name) => /layers\.[01]\..*[kv]_proj/.test(name))).toHaveLength(4);
+      const { notes } = (await planRecipe({ method: "soup", models })).plan;
+      expect(notes.filter((note) => note.includes("layers that use those of earlier layers"))).toHaveLength(1);
+    }
+  });
+
+  it("are merged where all have them", async () => {
+    const [a, b] = [await model(1, (tensors) => tensors, config), await model(2, (tensors) => tensors, config)];
+    const { tensors } = await bench.merge({ method: "soup", models: [a, b] });
+    expect([...tensors.keys()].filter((name) => /[kv]_proj/.test(name))).toHaveLength(8);
+  });
+});

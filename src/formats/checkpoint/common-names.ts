@@ -1,12 +1,12 @@
 // Brings checkpoints of one model that name or store its tensors differently to the names of one of them: a multimodal
 // wrapper and its text model, the names of transformers 4 and 5, experts in one tensor or in many, a tied and an untied head.
 
-import { type LayerPart, STEMS } from "../../families/index.js";
+import { type LayerPart, type Part, STEMS } from "../../families/index.js";
 import { sameShape } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import { deltaOfExpert } from "./adapted-parameters.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
-import { type CheckpointConfig, untied } from "./config.js";
+import { type CheckpointConfig, textOf, untied } from "./config.js";
 import { type Place, partOutside, placeBelow, stemOf } from "./placement.js";
 import { isConverted, namesInMemory } from "./renamings.js";
 
@@ -49,6 +49,13 @@ export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): C
         `${labels} stores all experts of a layer in one tensor, others one by one; they are merged one by one`,
     );
   }
+  if (new Set(distinct.map((one) => unreadOf(one).size)).size > 1) {
+    change(
+      withoutUnread,
+      (labels) =>
+        `${labels} stores keys and values of layers that use those of earlier layers, others do not; they are left out`,
+    );
+  }
   const layout = layoutOf(made);
   if (layout) {
     const names = new Map([...keysInMemory(layout), ...keysOf(layout)].map(([name, key]) => [key, name]));
@@ -58,6 +65,22 @@ export function withCommonNames(checkpoints: ReadonlyMap<string, Checkpoint>): C
     );
   }
   return { checkpoints: new Map([...checkpoints].map(([label, one]) => [label, made.get(one) ?? one])), notes };
+}
+
+const OF_KEYS: ReadonlySet<Part> = new Set(["k_proj", "v_proj", "k_norm"]);
+
+/** Names of keys and values that published Gemma 3n and 4 store for layers without their own, and transformers does not save. */
+function unreadOf({ config, layers, tensors }: Checkpoint): ReadonlySet<string> {
+  const shared = Number(textOf(config.json).num_kv_shared_layers ?? 0);
+  const isUnread = ({ layer, part }: CheckpointTensor) =>
+    layer !== null && layer >= layers - shared && OF_KEYS.has(part);
+  return new Set(shared > 0 ? [...tensors].flatMap(([name, tensor]) => (isUnread(tensor) ? [name] : [])) : []);
+}
+
+function withoutUnread(checkpoint: Checkpoint): Checkpoint {
+  const unread = unreadOf(checkpoint);
+  if (unread.size === 0) return checkpoint;
+  return { ...checkpoint, tensors: new Map([...checkpoint.tensors].filter(([name]) => !unread.has(name))) };
 }
 
 /**

@@ -283,6 +283,7 @@ function normOf(module: string, norms: ReadonlySet<string> | undefined): LayerPa
 
 /** Guesses for unknown families, by common words, most specific first. A norm that none of these names is of no part. */
 const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
+  [/(^|[._])per_layer_input_/, "other"], // Gemma 3n and 4, after both halves
   [/(^|[._])q(uery)?_?(layer)?norm$/, "q_norm"],
   [/(^|[._])k(ey)?_?(layer)?norm$/, "k_norm"],
   [
