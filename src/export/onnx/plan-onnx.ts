@@ -76,9 +76,10 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
   const { file, encoding } = ONNX_TYPES[type];
   const codes = encoding === "Q8_0" || encoding === "Q4_0" ? encoding : undefined;
   const spec = readSpec(source.config);
-  if (spec.layers.some(({ kvHeads, headDim }) => kvHeads !== spec.kvHeads || headDim !== spec.headDim)) {
+  const { kvHeads, headDim } = spec;
+  if (spec.layers.some((one) => one.kvHeads !== kvHeads || one.headDim !== headDim || one.keysOf !== undefined)) {
     throw new CheckpointError(
-      `${source.name} cannot be exported as ONNX: its layers have heads of different sizes, and transformers.js reads one. Export it as GGUF.`,
+      `${source.name} cannot be exported as ONNX: its layers have heads of different sizes or share keys, and transformers.js reads one size of all layers. Export it as GGUF.`,
       { file: source.config.file },
     );
   }
