@@ -54,6 +54,34 @@ describe("decode and encode", () => {
     }
   });
 
+  test("float32 rounds to float8 at every tie and beside it, up to the largest value", () => {
+    const kernels = new Kernels();
+    const value = (code: number) => {
+      const exponent = code >> 3;
+      return exponent === 0 ? (code & 7) * 2 ** -9 : (1 + (code & 7) / 8) * 2 ** (exponent - 7);
+    };
+    const cases = Array.from({ length: 126 }, (_, code) => {
+      const tie = (value(code) + value(code + 1)) / 2;
+      const even = code % 2 === 0 ? code : code + 1;
+      return [
+        [value(code), code],
+        [tie * (1 - 2 ** -23), code],
+        [tie, even],
+        [tie * (1 + 2 ** -23), code + 1],
+      ];
+    }).flat();
+    cases.push([448, 126], [449, 126], [Number.MAX_VALUE, 126], [Number.POSITIVE_INFINITY, 126], [2 ** -140, 0]);
+    const signed = [...cases, ...cases.map(([x = 0, code = 0]) => [-x, code + 128]), [Number.NaN, 127]];
+    const [acc, dst] = [kernels.allocate(signed.length * 4), kernels.allocate(signed.length)];
+    kernels.floats(acc, signed.length).set(signed.map(([x = 0]) => x));
+    kernels.encodeF8("F8_E4M3", acc, dst, signed.length);
+    const found = kernels.bytes(dst, signed.length);
+    expect(signed.map(([x], i) => [x, found[i]])).toEqual(signed);
+    kernels.floats(acc, 3).set([1, 2 ** -127, 2 ** 127]);
+    kernels.encodeF8("F8_E8M0", acc, dst, 3);
+    expect([...kernels.bytes(dst, 2)]).toEqual([127, 0]);
+  });
+
   test.each(DTYPES)("float32 rounds to %s like the plain reference", (dtype) => {
     fc.assert(
       fc.property(fc.array(pattern("F32"), { minLength: 1, maxLength: 70 }), (patterns) => {

@@ -22,6 +22,7 @@ interface Exports
   /** A `WebAssembly.Memory`, which only the library of browsers declares. */
   readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number };
   heapBase(): number;
+  encodeF8_E4M3(acc: number, dst: number, n: number): void;
   divide(acc: number, n: number, divisor: number): void;
   decodeCodes(
     bits: number,
@@ -166,6 +167,12 @@ export class Kernels {
   encode(dtype: KernelDType, acc: number, dst: number, n: number): number {
     this.wasm[`encode${dtype}`](acc, dst, n);
     return this.countNonFinite(dtype, dst, n);
+  }
+
+  /** Rounds float32 to codes or their scales: E4M3, to nearest, ties to even, at most 448; E8M0, of powers of two. */
+  encodeF8(dtype: "F8_E4M3" | "F8_E8M0", acc: number, dst: number, n: number): void {
+    if (dtype === "F8_E4M3") this.wasm.encodeF8_E4M3(acc, dst, n);
+    else this.bytes(dst, n).set(this.integers(acc, n).map((bits) => bits >> 23));
   }
 
   /** How many of `n` stored elements are infinite or NaN. */

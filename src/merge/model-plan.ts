@@ -48,7 +48,7 @@ export interface Step {
 
 /** What a plan is made from: a recipe, of which only the dtype and the chat template of the result matter here. */
 export interface Planned {
-  readonly dtype: "keep" | "bfloat16" | "float16" | "float32";
+  readonly dtype: "keep" | "bfloat16" | "float16" | "float32" | "fp8";
   /** Jinja. */
   readonly chat_template?: string | undefined;
 }

@@ -21,7 +21,7 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
     ["context_length", u32(contextLength)],
     ["embedding_length", u32(hidden)],
     ["block_count", u32(layers.length)],
-    ["feed_forward_length", byLayer(layers.map(({ weights: { up } }) => up.weight.shape[0] ?? feedForward))],
+    ["feed_forward_length", byLayer(layers.map(({ weights: { up } }) => up?.weight.shape[0] ?? feedForward))],
     ["attention.head_count", u32(heads)],
     ["attention.head_count_kv", byLayer(layers.map(({ kvHeads }) => kvHeads))],
     ["attention.key_length", u32(headDim)],

@@ -106,7 +106,7 @@ export interface Checkpoint {
   /** Weight files, the adapter's last. */
   readonly files: readonly SafetensorsFile[];
   readonly adapter?: Adapter;
-  /** Of a quantised checkpoint that is read as its values: the same with codes and scales as tensors, to copy them. */
+  /** Of a quantised checkpoint that is read as its values: the same with codes and scales as tensors, to copy them; without its adapter. */
   readonly asStored?: Checkpoint;
   /** Branch, tag or commit that was asked for, if the model was given by its name on the hub. */
   readonly revision?: string;
@@ -157,7 +157,8 @@ export async function openCheckpoint(
   }
   const { tensors, config: plain, note } = quantised;
   const decoded = await describe({ ...opened, config: plain, stored: tensors, notes: [note] });
-  return location.adapter ? decoded : { ...decoded, asStored: await describe({ ...opened, config, stored }) };
+  const { adapter: _, ...base } = location;
+  return { ...decoded, asStored: await describe({ ...opened, location: base, config, stored }) };
 }
 
 interface OpenedFiles {

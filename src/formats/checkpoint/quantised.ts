@@ -110,7 +110,7 @@ export function readQuantised(
   return {
     tensors,
     config: { ...edited(config, withoutSettings), quantized: undefined },
-    note: `${plural(found.size, "quantised tensor")} (${codes}) ${found.size === 1 ? "is" : "are"} read as ${dtype} values; a result that computes with them has no quantization_config`,
+    note: `${plural(found.size, "quantised tensor")} (${codes}) ${found.size === 1 ? "is" : "are"} read as ${dtype} values; what is computed of them is written so, or as FP8 with dtype fp8`,
   };
 }
 
@@ -275,7 +275,8 @@ function rowByRow(code: Code, shape: Shape, block: CodedForm["block"], scales: P
 const codeOf = (bits: unknown): Code | undefined => (bits === 4 ? "INT4" : bits === 8 ? "UINT8" : undefined);
 
 /** Inputs are scaled, too, where there is such a tensor. */
-const scaledInputs = (name: string) => name.replace(/weight$/, "pre_quant_scale");
+const scaledInputs = (name: string) =>
+  name.endsWith("weight") ? name.replace(/weight$/, "pre_quant_scale") : `${name}_pre_quant_scale`;
 
 /** What compressed-tensors states of the weights of each group of modules. */
 function groupsOf(settings: Json): Json[] {

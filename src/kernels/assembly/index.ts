@@ -14,6 +14,7 @@ export {
   encodeBF16,
   encodeF16,
   encodeF32,
+  encodeF8_E4M3,
 } from "./encode";
 export * from "./low-rank";
 export * from "./operations";

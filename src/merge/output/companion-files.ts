@@ -115,7 +115,7 @@ export function outputConfig(
   if (fields) json = withFields(json, fields);
   if (layerOrder) json = stackedConfig({ ...config, json }, layerOrder);
   if (vocabulary) json = mapTowers(json, (key, value) => (key === "vocab_size" ? vocabulary.rows : value));
-  return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);
+  return recipe.dtype === "keep" || recipe.dtype === "fp8" ? json : withDType(json, recipe.dtype);
 }
 
 /** A configuration with other fields, also within its text tower. */

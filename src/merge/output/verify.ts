@@ -5,6 +5,7 @@ import { openSafetensors, openShards, type TensorInfo } from "../../formats/safe
 import {
   CancelledError,
   CheckpointError,
+  elementCount,
   formatShape,
   isFloatDType,
   LayergraftError,
@@ -21,10 +22,12 @@ import {
   measurementsOf,
   Resolver,
   type Sources,
+  tensorOf,
   type Value,
 } from "../../tensor/expressions/index.js";
 import {
   type Evaluation,
+  isRounded,
   isSquare,
   operationsOf,
   resultsByJob,
@@ -139,12 +142,11 @@ function requireComputable(plan: Plan, sources: Sources, measured: Measured, fol
   const resolver = new Resolver(sources, measured);
   const broken = plan.steps.find(({ value, dtype, shape }) => {
     const isGiven = "op" in value && value.op === "given";
-    if (isGiven && (!isFloatDType(dtype) || !sameShape(resolver.shape(value), shape))) return true;
-    const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
+    if (isGiven && (!isRounded(dtype) || elementCount(resolver.shape(value)) !== elementCount(shape))) return true;
+    const stored = leavesOf(value).map((leaf) => tensorOf(leaf, sources));
     if ((stored.length === 0 && !isGiven) || !isOfShape(value, shape, sources)) return true;
     const isCopied = stored.length === 1 && !hasOperation(value) && stored[0]?.dtype === dtype;
-    if (!isCopied && ![dtype, ...stored.map((tensor) => tensor?.dtype)].every((name) => name && isFloatDType(name)))
-      return true;
+    if (!isCopied && !(isRounded(dtype) && stored.every((tensor) => tensor && isFloatDType(tensor.dtype)))) return true;
     return measurementsOf(value).some((id) => !measured.has(id)) || !isDefined(value, sources, measured);
   });
   if (!broken) return;
@@ -158,7 +160,7 @@ function requireComputable(plan: Plan, sources: Sources, measured: Measured, fol
 /** Whether all tensors that a value is made of are there, in the shape that its operations take. */
 function isOfShape(value: Value, shape: Shape, sources: Sources): boolean {
   if (isLeaf(value)) {
-    const tensor = sources.get(value.source)?.tensors.get(value.tensor);
+    const tensor = tensorOf(value, sources);
     return tensor !== undefined && sameShape(tensor.shape, shape);
   }
   const columns = shape.at(-1) ?? 0;

@@ -260,7 +260,7 @@ function assemble(
 ): AdapterPlan {
   const kept = modules.filter(({ rank }) => rank > 0);
   const scale = commonScale(kept);
-  const asked = { keep: undefined, float32: "F32", float16: "F16", bfloat16: "BF16" } as const;
+  const asked = { keep: undefined, fp8: undefined, float32: "F32", float16: "F16", bfloat16: "BF16" } as const;
   const dtype = asked[plan.recipe.dtype];
   const factors = kept.flatMap(({ name, changes, rank, isEmbedding }): FactorStep[] => {
     const names = factorNames({ module: name, isEmbedding });

@@ -22,6 +22,7 @@ import { findMethod, mapSources, methodOf, type Plan, type Recipe, type RecipeIn
 import { readRecipe } from "../recipe/recipe-file.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
+import { planFp8 } from "./fp8-plan.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { compareWeights, type Relatedness } from "./relatedness.js";
 import { copiesCodes, keepsTogether } from "./stored-plan.js";
@@ -30,7 +31,7 @@ import { copiesCodes, keepsTogether } from "./stored-plan.js";
 export interface OpenedPlan {
   readonly plan: Plan;
   readonly sources: ReadonlyMap<string, Checkpoint>;
-  /** What is written where all sources are quantised alike and all tensors are copies: their codes and scales. */
+  /** What is written in its place: codes and scales, where all tensors are copies of them, or as FP8. */
   readonly asStored?: OpenedPlan;
 }
 
@@ -55,7 +56,12 @@ export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {})
   const { folder = ".", allowCode = false } = options;
   const { recipe: settled, code, notes } = await settleRecipe(recipe, folder, allowCode);
   const planned = await new Planner(settled, options).plan(notes);
-  const asStored = copiesCodes(planned) ? await planAsStored(settled, options, planned, notes) : undefined;
+  const asStored =
+    settled.dtype === "fp8"
+      ? planFp8(planned)
+      : copiesCodes(planned)
+        ? await planAsStored(settled, options, planned, notes)
+        : undefined;
   const { plan, sources } = planned;
   return { plan: code.length > 0 ? { ...plan, code } : plan, sources, ...(asStored ? { asStored } : {}) };
 }
@@ -173,7 +179,9 @@ class Planner {
         `language changed the layers that are taken from task by ${formatPercent(changes.language)}, task by only ${formatPercent(changes.task)}; check that the experts are not swapped`,
       );
     }
-    const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
+    const packed = steps.filter(
+      (step) => recipe.dtype !== "keep" && recipe.dtype !== "fp8" && /^F[468](_|$)/.test(step.dtype),
+    );
     if (packed.length > 0) {
       builder.note(
         `${plural(packed.length, "packed tensor")} (${packed[0]?.dtype}) cannot be converted and keep their dtype`,
@@ -219,13 +227,14 @@ class Planner {
 
   #step(tensor: string, { dtype, shape, layer, part, origin, value }: OperandTensor): Step {
     const { dtype: asked } = this.#recipe;
-    const convert = asked !== "keep" && isFloatDType(dtype);
-    return { tensor, dtype: convert ? DTYPE_BY_TORCH_NAME[asked] : dtype, shape, layer, part, origin, value };
+    const converted = asked !== "keep" && asked !== "fp8" && isFloatDType(dtype) ? DTYPE_BY_TORCH_NAME[asked] : dtype;
+    return { tensor, dtype: converted, shape, layer, part, origin, value };
   }
 
-  /** With `dtype: keep`, each tensor must have the same dtype in all sources. */
+  /** With `dtype: keep`, each tensor must have the same dtype in all sources; with `fp8`, each that none has as codes. */
   #mixedDTypes(steps: readonly Step[]): string[] {
-    if (this.#recipe.dtype !== "keep") return [];
+    const { dtype } = this.#recipe;
+    if (dtype !== "keep" && dtype !== "fp8") return [];
     const entering = sourcesRead(steps.map(({ value }) => value));
     const compared = new Set<Checkpoint>();
     const [first, ...others] = [...this.#builder.merged].filter(([label, checkpoint]) => {
@@ -238,7 +247,8 @@ class Planner {
       const dtypes = (tensor: string) => [first[1].tensors.get(tensor)?.dtype, checkpoint.tensors.get(tensor)?.dtype];
       const differing = steps.filter(({ tensor }) => {
         const [a, b] = dtypes(tensor);
-        return a !== undefined && b !== undefined && a !== b;
+        const isEncoded = dtype === "fp8" && [first[1], checkpoint].some((one) => one.tensors.get(tensor)?.coded);
+        return a !== undefined && b !== undefined && a !== b && !isEncoded;
       });
       const [example] = differing;
       if (!example) return [];

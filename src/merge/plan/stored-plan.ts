@@ -6,7 +6,7 @@ import type { OpenedPlan } from "./planner.js";
 
 /** Whether all sources are quantised alike and nothing is computed of their codes. */
 export function copiesCodes({ plan: { recipe, steps }, sources }: OpenedPlan): boolean {
-  const stored = [...sources.values()].map(({ asStored }) => asStored);
+  const stored = [...sources.values()].map(({ adapter, asStored }) => (adapter ? undefined : asStored));
   const forms = new Set(stored.map((one) => one && JSON.stringify(one.config.json.quantization_config ?? null)));
   if (forms.size !== 1 || forms.has(undefined)) return false;
   if (recipe.dtype !== "keep" || recipe.as === "adapter" || recipe.vocabulary !== undefined) return false;
@@ -51,10 +51,10 @@ interface Described {
   readonly dtype: DType;
 }
 
-const moduleOf = (tensor: string) => tensor.slice(0, tensor.lastIndexOf("."));
+export const moduleOf = (tensor: string) => tensor.slice(0, tensor.lastIndexOf("."));
 
 /** The tensor that a value is. */
-function copyOf(value: Value): Leaf | undefined {
+export function copyOf(value: Value): Leaf | undefined {
   if (measurementsOf(value).length > 0) return undefined;
   const [term, ...more] = flatten(value).terms;
   return term && isLeaf(term) && term.weight === 1 && more.length === 0 ? term : undefined;

@@ -14,7 +14,7 @@ type Schemas = (typeof METHODS)[number]["schema"];
 export type MergeRecipe = z.output<Schemas>;
 
 /** Element type of the output: as the sources have it, or converted. */
-export const OUTPUT_DTYPES = ["keep", "bfloat16", "float16", "float32"] as const;
+export const OUTPUT_DTYPES = ["keep", "bfloat16", "float16", "float32", "fp8"] as const;
 
 /** What a merge writes: a whole model, or a LoRA adapter of the base that all sources share. */
 export const OUTPUT_FORMS = ["model", "adapter"] as const;
@@ -49,7 +49,9 @@ export const outputFields = {
   dtype: z
     .enum(OUTPUT_DTYPES)
     .default("keep")
-    .describe("dtype of the result; `keep` leaves each tensor as it is in the sources"),
+    .describe(
+      "dtype of the result; `keep` leaves each tensor as it is in the sources, `fp8` encodes matrices as an FP8 source does, or by blocks of 128",
+    ),
   as: z
     .enum(OUTPUT_FORMS)
     .optional()

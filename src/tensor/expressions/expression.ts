@@ -14,6 +14,8 @@ export interface Leaf {
   /** Id of the source in the plan. */
   readonly source: string;
   readonly tensor: string;
+  /** Whether it is one that codes or scales are stored in, see `Checkpoint.asStored`. */
+  readonly asStored?: true;
 }
 
 /** A number, or a measurement's `at`-th result (default 0), or the inverse of that. */

@@ -23,5 +23,5 @@ export {
   unpackMeasured,
   unpackResult,
 } from "./measured.js";
-export { flatten, Resolver, type Sources } from "./resolve.js";
+export { flatten, Resolver, type Sources, tensorOf } from "./resolve.js";
 export { valueSchema } from "./value-schema.js";

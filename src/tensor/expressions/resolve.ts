@@ -32,6 +32,12 @@ import {
 /** Opened checkpoints by source id. */
 export type Sources = ReadonlyMap<string, Checkpoint>;
 
+/** The tensor that a leaf names, where its source has it. */
+export function tensorOf({ source, tensor, asStored }: Leaf, sources: Sources): CheckpointTensor | undefined {
+  const checkpoint = sources.get(source);
+  return (asStored ? checkpoint?.asStored : checkpoint)?.tensors.get(tensor);
+}
+
 /** Collects the input files of a program while values are bound to them. */
 export class Resolver {
   readonly #sources: Sources;
@@ -50,7 +56,7 @@ export class Resolver {
   }
 
   tensor(leaf: Leaf): CheckpointTensor {
-    const tensor = this.#sources.get(leaf.source)?.tensors.get(leaf.tensor);
+    const tensor = tensorOf(leaf, this.#sources);
     if (!tensor) throw new Error(`source ${leaf.source} has no tensor ${leaf.tensor}`);
     return tensor;
   }
@@ -185,7 +191,7 @@ export function flatten(value: Value, measured: Measured = new Map()): WeightedS
   const expanded = expand(value, measured);
   const merged = new Map<string, FlatTerm>();
   for (const term of expanded.terms) {
-    const key = JSON.stringify(isLeaf(term) ? [term.source, term.tensor] : term.operation);
+    const key = JSON.stringify(isLeaf(term) ? [term.source, term.tensor, term.asStored] : term.operation);
     const known = merged.get(key);
     merged.set(key, { ...term, weight: term.weight + (known?.weight ?? 0) });
   }

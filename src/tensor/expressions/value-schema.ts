@@ -39,7 +39,7 @@ function buildUnion() {
   });
   const weighted = z.array(z.object({ weight, value: valueSchema }));
   return z.union([
-    z.object({ source: z.string(), tensor: z.string() }),
+    z.object({ source: z.string(), tensor: z.string(), asStored: z.literal(true).optional() }),
     z.object({ blend: weighted }),
     z.object({ sum: weighted }),
     z.discriminatedUnion("op", declared as [(typeof declared)[number]]),

@@ -31,6 +31,7 @@ import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import type { Binding, Combination, Combine, JobTotal, Measuring, Pass } from "./measurement.js";
 import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
+import { measureScales, type ScalesMeasurement } from "./scales.js";
 
 /** Numbers computed from the weights before the steps of a plan can be executed. */
 export type Measurement =
@@ -42,6 +43,7 @@ export type Measurement =
   | RowsMeasurement
   | RowCutMeasurement
   | LinesMeasurement
+  | ScalesMeasurement
   | GatesMeasurement;
 
 type Streamed = Exclude<Measurement, GatesMeasurement>;
@@ -58,10 +60,11 @@ const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
   rows: measureRows,
   "row-cut": measureRowCut,
   lines: measureLines,
+  scales: measureScales,
 };
 
 /** Kinds whose result is as measured; what the others measure is combined. */
-const PLAIN: readonly Measurement["kind"][] = ["cut", "rows", "row-cut", "gates"];
+const PLAIN: readonly Measurement["kind"][] = ["cut", "rows", "row-cut", "scales", "gates"];
 
 /**
  * Checks that measurements that were read from JSON can be made.
@@ -244,12 +247,14 @@ function resultsOf(measurement: Measurement): number {
 export function placeholders(measurements: readonly Measurement[]): Map<string, MeasuredResult> {
   const most = Math.max(64, ...measurements.map(resultsOf));
   const numbers = Array.from({ length: most }, () => 1);
-  const none = { rows: new Uint8Array(), lines: new Float32Array() };
   return new Map(
     measurements.map((one): [string, MeasuredResult] => {
       const { id, kind } = one;
       if (kind === "gates") return [id, new Float32Array(one.layers * one.experts.length * one.width)];
-      return [id, kind === "rows" || kind === "lines" ? none[kind] : numbers];
+      return [
+        id,
+        kind === "rows" ? new Uint8Array() : kind === "lines" || kind === "scales" ? new Float32Array() : numbers,
+      ];
     }),
   );
 }

@@ -19,6 +19,7 @@ import {
   type LowRankTerm,
   operationsOf,
   type Program,
+  type RoundedDType,
   rangeOf,
   remembered,
   type StoredTerm,
@@ -233,10 +234,14 @@ export class Evaluator {
    * @returns their bytes, valid until the next call; how many are infinite or NaN; and how many of these although the
    *   stored elements in their place are finite
    */
-  round(evaluation: Evaluation, begin: number, end: number, dtype: FloatDType) {
+  round(evaluation: Evaluation, begin: number, end: number, dtype: RoundedDType) {
     const n = end - begin;
     const { rounded } = this.#at;
     const sum = this.sum(evaluation, begin, end);
+    if (dtype === "F8_E4M3" || dtype === "F8_E8M0") {
+      this.kernels.encodeF8(dtype, sum, rounded, n);
+      return { bytes: this.kernels.bytes(rounded, n), nonFinite: 0, made: 0 };
+    }
     let nonFinite: number;
     // Writing the literal leaves no NaN with a payload.
     if (dtype === "F64") {

@@ -9,6 +9,7 @@ export {
   type EncodeJob,
   type Evaluation,
   type FilePosition,
+  isRounded,
   isStored,
   type Job,
   type LowRankJob,

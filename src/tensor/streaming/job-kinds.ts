@@ -10,7 +10,7 @@ import {
 import { bytesPerElement, isFloatDType } from "../../kit/index.js";
 import type { Evaluator } from "./evaluate-block.js";
 import type { Inputs, OutputFiles, Traffic } from "./files.js";
-import { analyze, count, delta, gram, lowRank, signs, ties } from "./measure-jobs.js";
+import { analyze, count, delta, gram, lowRank, maxima, signs, ties } from "./measure-jobs.js";
 import { COPY_BLOCK_BYTES, cutIntoPieces, eachBlock, type Piece } from "./pieces.js";
 import {
   type CompareCopyJob,
@@ -19,7 +19,7 @@ import {
   type EncodeJob,
   type Job,
   type Payload,
-  requireFloat,
+  requireRounded,
   type WriteJob,
 } from "./program.js";
 
@@ -92,7 +92,7 @@ const compare: NumberKind<CompareJob> = {
   begin:
     ({ inputs, evaluator }) =>
     (job, begin, end) => {
-      const dtype = requireFloat(job.against.dtype);
+      const dtype = requireRounded(job.against.dtype);
       const width = bytesPerElement(dtype);
       const tally = new Tally(width);
       eachBlock(job, begin, end, (from, to) => {
@@ -111,7 +111,7 @@ const write: NumberKind<WriteJob> = {
     (job, begin, end) => {
       const counts: [number, number] = [0, 0];
       eachBlock(job, begin, end, (from, to) => {
-        const { bytes, nonFinite, made } = evaluator.round(job.value, from, to, requireFloat(job.to.dtype));
+        const { bytes, nonFinite, made } = evaluator.round(job.value, from, to, requireRounded(job.to.dtype));
         outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), bytes);
         counts[0] += nonFinite;
         counts[1] += made;
@@ -164,6 +164,7 @@ const KINDS = {
   analyze,
   count,
   gram,
+  maxima,
   "low-rank": lowRank,
 } as const satisfies { readonly [Name in Job["kind"]]: unknown };
 

@@ -9,6 +9,7 @@ import {
   type DeltaJob,
   type GramJob,
   type LowRankJob,
+  type MaximaJob,
   SAMPLE_RUN,
   type SignsJob,
   type TiesJob,
@@ -155,6 +156,33 @@ export const gram: PayloadKind<GramJob, Float64Array> = {
 
     return (job, begin, end) => (job.axis ? byLine(job, job.axis, begin, end) : whole(job, begin, end));
   },
+};
+
+export const maxima: PayloadKind<MaximaJob, Float64Array> = {
+  join: (total, piece) => concatenate([total, piece], Float64Array),
+  begin:
+    ({ evaluator }) =>
+    (job, begin, end) => {
+      const { columns } = job.value;
+      const across = Math.ceil(columns / job.width);
+      const largest = new Float64Array(((end - begin) / columns) * across);
+      eachBlock(job, begin, end, (from, to) => {
+        const values = evaluator.kernels.floats(evaluator.sum(job.value, from, to), to - from);
+        let place = ((from - begin) / columns) * across;
+        for (let row = 0; row < values.length; row += columns) {
+          for (let at = row; at < row + columns; place++) {
+            let most = 0;
+            for (const stop = Math.min(row + columns, at + job.width); at < stop; at++) {
+              const size = Math.abs(values[at] as number);
+              // NaN is larger than no number, so it stays.
+              if (size > most || Number.isNaN(size)) most = size;
+            }
+            largest[place] = most;
+          }
+        }
+      });
+      return largest;
+    },
 };
 
 export const analyze: PayloadKind<AnalyzeJob, AnalyzedPiece> = {

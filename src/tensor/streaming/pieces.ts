@@ -46,7 +46,7 @@ export const pursuitOf = (job: Job): Pursuit | undefined =>
 export function blockElements(job: Job): number {
   const evaluations = evaluationsOf(job);
   const [first] = evaluations;
-  const isCutByRows = job.kind === "low-rank" || job.kind === "encode";
+  const isCutByRows = ["low-rank", "encode", "maxima"].includes(job.kind);
   const isByLine = (job.kind === "analyze" && job.axis !== "vector") || (job.kind === "gram" && job.axis !== undefined);
   if (!first || !(isCutByRows || isByLine || rowsMatter(evaluations))) return BLOCK_ELEMENTS;
   const pursuit = pursuitOf(job);

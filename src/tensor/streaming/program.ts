@@ -267,6 +267,14 @@ export interface GramJob extends Named {
   readonly axis?: "rows" | "columns";
 }
 
+/** The largest magnitude of each stretch of `width` elements of each row. Reports a Float64Array per piece. */
+export interface MaximaJob {
+  readonly kind: "maxima";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly width: number;
+}
+
 /** The best low-rank approximation of a matrix. Its only piece is the whole matrix, and reports `LowRankFactors`. */
 export interface LowRankJob extends OfValue {
   readonly kind: "low-rank";
@@ -320,6 +328,7 @@ export type Job =
   | AnalyzeJob
   | CountJob
   | GramJob
+  | MaximaJob
   | LowRankJob;
 
 /** An input file and the size it had when its header was read. */
@@ -363,6 +372,17 @@ export function evaluationsOf(job: Job): readonly Evaluation[] {
 /** The dtype a stored value is computed in. */
 export function requireFloat(dtype: StoredType): FloatDType {
   if (!isDType(dtype) || !isFloatDType(dtype)) throw new TypeError(`${dtype} does not support arithmetic`);
+  return dtype;
+}
+
+/** What values are rounded to; float8 has no infinities, and holds codes and scales. */
+export type RoundedDType = FloatDType | "F8_E4M3" | "F8_E8M0";
+
+export const isRounded = (dtype: string): dtype is RoundedDType =>
+  dtype === "F8_E4M3" || dtype === "F8_E8M0" || (isDType(dtype) && isFloatDType(dtype));
+
+export function requireRounded(dtype: StoredType): RoundedDType {
+  if (!isRounded(dtype)) throw new TypeError(`values are not written as ${dtype}`);
   return dtype;
 }
 

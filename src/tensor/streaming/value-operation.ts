@@ -234,6 +234,23 @@ const GENERAL = {
       kernels.floats(a, length).set(values.subarray(at + index, at + index + length)),
   }),
 
+  /** of[0] over a number for each block of `height` rows and `width` columns of each matrix, which has `rows` rows. */
+  "divide-blocks": declare({
+    values: 1,
+    fields: { factors: "factors", rows: "count", height: "count", width: "count" },
+    apply: onValues((into, _, { factors, rows, height, width }, { index, length, columns }) => {
+      const [down, across] = [Math.ceil(rows / height), Math.ceil(columns / width)];
+      for (let at = 0; at < length; ) {
+        const column = (index + at) % columns;
+        const row = (index + at - column) / columns;
+        const line = Math.floor(row / rows) * down + Math.floor((row % rows) / height);
+        const factor = factors[line * across + Math.floor(column / width)] as number;
+        const stop = Math.min(length, at + Math.min(columns - column, width - (column % width)));
+        for (; at < stop; at++) into[at] = (into[at] as number) / factor;
+      }
+    }),
+  }),
+
   /** A function of a user's file, which `code` names by its digest. */
   call: declare({
     fields: { code: "text", function: "text", numbers: "numbers" },
