@@ -81,7 +81,9 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   const { kind, out, force = false, samples = 256, length = 512, seed = 0 } = options;
   const target = resolve(options.folder ?? "", out);
   const inputs = typeof model === "string" ? [resolve(options.folder ?? "", model)] : [];
-  await checkFolderOutput({ out: target, force }, inputs, ["config.json", "model.safetensors"]);
+  await checkFolderOutput({ out: target, force }, inputs, (path) =>
+    ["config.json", "model.safetensors"].includes(path),
+  );
   const source = await openModelSource(model, options);
   const tokenizer = await loadSourceTokenizer(source);
   const begin = beginOf(tokenizer);

@@ -109,8 +109,10 @@ export async function runMerge(
   if (result.equalTo !== null && plan.sources.length > 1) {
     info(options, `note: the weights are those of ${result.equalTo}, bit for bit; this merge changed nothing`);
   }
-  if (result.alreadyComplete) print(`${options.out} is already complete`);
-  else {
+  if (result.alreadyComplete) {
+    print(`${options.out} is already complete`);
+    info(options, "Sizes and other files are as recorded; layergraft verify compares the weights, too.");
+  } else {
     print(
       `${result.resumed ? "Resumed and wrote" : "Wrote"} ${options.out}: ${plural(summary.tensors, "tensor")}, ` +
         `${formatBytes(summary.adapter ? result.bytesWritten : summary.bytesToWrite)} in ${plural(result.files.length, "file")}, ` +

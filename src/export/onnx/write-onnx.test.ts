@@ -189,8 +189,10 @@ describe("the folder", () => {
     await expect(writeOnnx(plan, { out })).rejects.toMatchObject({ where: { option: "force" } });
     await writeOnnx(planOnnx(source, { type: "q8" }), { out, force: true });
     expect(existsSync(join(out, "onnx/model_fp16.onnx"))).toBe(false);
-    writeFileSync(join(out, "mine.txt"), "");
-    await expect(writeOnnx(plan, { out, force: true })).rejects.toThrow(/contains other files \(mine.txt\)/);
+    for (const name of ["mine.txt", "onnx/notes.md"]) writeFileSync(join(out, name), "");
+    await expect(writeOnnx(plan, { out, force: true })).rejects.toThrow(
+      /contains other files \(mine.txt, onnx\/notes.md\)/,
+    );
     expect(() => planOnnx(source, { type: "q5" as OnnxType })).toThrow(/must be one of fp32, fp16, q8, q4/);
     const model = await writeWide(join(folder, "changing"), 4);
     const stale = planOnnx(await openModelSource(model), { type: "fp32" });

@@ -1,10 +1,10 @@
 // Writes a planned ONNX folder: streams weights into data files, then graph, configuration and tokenizer.
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { jobsOf, RopeTables } from "../../engine/index.js";
 import { readSpec } from "../../engine/model/index.js";
 import type { ExternalData, TensorValue } from "../../engine/runtime/index.js";
-import { companionOf, foldersOf, requireUnchanged, TEMPLATES } from "../../formats/checkpoint/index.js";
+import { companionOf, foldersOf, requireUnchanged } from "../../formats/checkpoint/index.js";
 import {
   bytesOf,
   checkFolderOutput,
@@ -42,6 +42,10 @@ export interface WrittenOnnx {
 
 const CONFIG = "config.json";
 const GRAPHS = "onnx";
+const GRAPH_FILE = new RegExp(`^${GRAPHS}/model\\w*\\.onnx(_data\\w*)?$`);
+
+const isOwn = (path: string) =>
+  path === CONFIG || GRAPH_FILE.test(path) || ["tokenizer", "prompting"].includes(companionOf(path) ?? "");
 
 /**
  * Writes a planned folder. The bytes do not depend on threads or memory. A run that is stopped leaves nothing.
@@ -54,10 +58,7 @@ export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Prom
   const { out, force = false } = options;
   const { source } = plan;
   const inputs = [...source.sources.values()].flatMap(foldersOf);
-  const texts = (await readdir(out).catch(() => [])).filter((name) =>
-    ["tokenizer", "prompting"].includes(companionOf(name) ?? ""),
-  );
-  await checkFolderOutput({ out, force }, inputs, [CONFIG, GRAPHS, TEMPLATES, ...texts]);
+  await checkFolderOutput({ out, force }, inputs, isOwn);
   const warnings = await writeFolder(
     out,
     "the export",

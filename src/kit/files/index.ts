@@ -27,5 +27,6 @@ export {
   namesIn,
   RunFolder,
   requireOutside,
+  requireOwnFiles,
   writeFolder,
 } from "./run-folder.js";

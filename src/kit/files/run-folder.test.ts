@@ -180,7 +180,7 @@ describe("what every run refuses", () => {
     expect(await message(requireOutside(out, [through]))).toBe(
       `the input ${through} is inside the output folder ${out}`,
     );
-    expect(await message(checkFolderOutput({ out, force: true }, [through], ["checkpoint-1"]))).toMatch(/is inside/);
+    expect(await message(checkFolderOutput({ out, force: true }, [through], () => true))).toMatch(/is inside/);
     expect(await message(requireOutside(join(home, "link"), [out]))).toMatch(/link is one of the inputs$/);
     // A link is replaced, not what it leads to.
     await requireOutside(join(home, "link"), [out], { replaced: true });

@@ -1,7 +1,7 @@
 // The folders of runs: one process at a time, nothing of others replaced, and resumed only by the same run. They grow in
 // their place, or beside it, and are then synced and renamed.
 import { mkdir, readdir, realpath, rename, rm } from "node:fs/promises";
-import { basename, dirname, join, resolve, sep } from "node:path";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { DiskFullError, isSystemError, OutputError } from "../errors.js";
 import { type Difference, differencesOf } from "../json.js";
 import { formatSome, shorten } from "../printing/format.js";
@@ -214,29 +214,40 @@ export function changesOf(saved: unknown, current: unknown): (Difference & { rea
 }
 
 /**
+ * Checks that a folder that is replaced has only files that are made again.
+ * @param isOwn whether a path in it is such a file
+ * @throws OutputError if a person put others there
+ */
+export async function requireOwnFiles(folder: string, isOwn: (path: string) => boolean): Promise<void> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const paths = entries.flatMap((entry) => {
+    return entry.isDirectory() ? [] : [relative(folder, join(entry.parentPath, entry.name)).replaceAll("\\", "/")];
+  });
+  const foreign = paths.filter((path) => !isOwn(path) && !PRIVATE.test(path)).sort();
+  if (foreign.length === 0) return;
+  throw new OutputError(`${folder} contains other files (${formatSome(foreign)}), so it is not replaced`, {
+    file: folder,
+    option: "out",
+  });
+}
+
+/**
  * Checks that a folder of known files can be written.
  * @param inputs paths that it must not be
- * @param files names that an earlier folder may have
+ * @param isOwn whether a path is one of an earlier folder
  * @throws OutputError if the folder is an input, or exists and may not be replaced
  */
 export async function checkFolderOutput(
   { out, force }: { readonly out: string; readonly force?: boolean | undefined },
   inputs: readonly string[],
-  files: readonly string[],
+  isOwn: (path: string) => boolean,
 ): Promise<void> {
   await requireOutside(out, inputs, { replaced: true });
-  const names = await namesIn(out);
-  if (!names) return;
+  if (!(await namesIn(out))) return;
   if (!force) {
     throw new OutputError(`${out} already exists`, { file: out, option: "force" });
   }
-  const foreign = names.filter((name) => !files.includes(name) && !PRIVATE.test(name));
-  if (foreign.length > 0) {
-    throw new OutputError(`${out} contains other files (${formatSome(foreign)}), so it is not replaced`, {
-      file: out,
-      option: "out",
-    });
-  }
+  await requireOwnFiles(out, isOwn);
 }
 
 /**

@@ -25,7 +25,7 @@ export interface AnalysisOutput {
  * @throws OutputError if the folder is an input, or exists and may not be replaced
  */
 export function checkAnalysisOutput(output: AnalysisOutput, inputs: readonly string[]): Promise<void> {
-  return checkFolderOutput(output, inputs, FILES);
+  return checkFolderOutput(output, inputs, (path) => FILES.includes(path));
 }
 
 /** Writes analysis.json, rows.safetensors, heatmap.svg and report.html. @throws OutputError if it cannot */

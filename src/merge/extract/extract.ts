@@ -49,7 +49,7 @@ const FACTORS_FILE = "factors";
 export async function extractAdapter(options: ExtractOptions, output: ExtractionOutput): Promise<Extraction> {
   const opened = await openModels(options);
   const inputs = [...opened.builder.sources.values()].flatMap(foldersOf);
-  await checkFolderOutput(output, inputs, FILES);
+  await checkFolderOutput(output, inputs, (path) => FILES.includes(path));
   const { signal, onProgress, threads, memory } = options;
   const measurements = [...opened.builder.measurements.values()];
   const measured = await measureAll(measurements, opened.builder.sources, { signal, onProgress, threads, memory });

@@ -197,13 +197,15 @@ class Execution {
 
   /** Why the output is not this plan's, complete; undefined if it is, `missing` if there is none of ours. */
   async #obstacle(): Promise<string | undefined> {
-    const digest = await this.#folder.planDigest();
-    if (digest === undefined) return "missing";
-    if (digest !== this.#digest) return "another recipe, other options or other sources wrote it";
+    const { planDigest } = await this.#folder.record();
+    if (planDigest === undefined) return "missing";
+    if (planDigest !== this.#digest) return "another recipe, other options or other sources wrote it";
     // Newer sources may have other values under the same headers.
     const { mtimeMs } = await stat(join(this.#folder.path, PROVENANCE_FILE));
     const newer = Object.entries(this.#plannedTimes()).find(([, modified]) => modified > mtimeMs);
-    return newer && `${newer[0]} was saved after it`;
+    if (newer) return `${newer[0]} was saved after it`;
+    // The sizes of an adapter are not known before its weights are measured.
+    return this.#folder.damaged(this.#adapter ? [] : this.#layout.shards);
   }
 
   /** Modification times of the input files on the disk when they were opened. A commit on the hub never changes. */

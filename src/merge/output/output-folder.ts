@@ -10,17 +10,27 @@ import {
   RunFolder,
   readJsonObject,
   requireOutside,
+  requireOwnFiles,
   withFile,
   writeFully,
 } from "../../kit/files/index.js";
-import { CancelledError, DiskFullError, LayergraftError, OutputError } from "../../kit/index.js";
+import { CancelledError, DiskFullError, isObject, LayergraftError, OutputError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
 import { cloneFile } from "./clone.js";
+import { digestFiles } from "./companion-files.js";
 import { JOURNAL_FILE, Journal, type RunState } from "./journal.js";
 
 /** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
 export const MAX_PROVENANCE_BYTES = 500_000_000;
+
+/** Files of an output that its record has no digest of. */
+const OWN = /^(README\.md|layergraft\.json|(adapter_)?model(-\d+-of-\d+)?\.safetensors)$/;
+
+interface Record {
+  readonly planDigest: unknown;
+  readonly companions: ReadonlyMap<string, unknown>;
+}
 
 /** A run folder that knows what a merge may replace and what it can resume from. */
 export class OutputFolder extends RunFolder {
@@ -28,10 +38,23 @@ export class OutputFolder extends RunFolder {
   /** What a person should know of the interrupted run. */
   readonly notes: string[] = [];
 
-  /** Digest of the plan that made a folder, if it is a complete output of layergraft. */
-  async planDigest(folder = this.path): Promise<unknown> {
+  /** What a complete output of layergraft says of itself: digests of the plan that made it and of its other files. */
+  async record(folder = this.path): Promise<Record> {
     const json = await readJsonObject(join(folder, PROVENANCE_FILE), MAX_PROVENANCE_BYTES).catch(() => undefined);
-    return json?.planDigest;
+    const digests = isObject(json?.companions) ? Object.entries(json.companions) : [];
+    return { planDigest: json?.planDigest, companions: new Map(digests) };
+  }
+
+  /** A file that is not as it was written, and how. @param shards the weight files, where their sizes are known */
+  async damaged(shards: readonly ShardLayout[]): Promise<string | undefined> {
+    for (const { name, bytes } of shards) {
+      const size = (await stat(join(this.path, name)).catch(() => undefined))?.size;
+      if (size !== bytes) return size === undefined ? `${name} is missing` : `${name} has ${size} of ${bytes} bytes`;
+    }
+    const { companions } = await this.record();
+    const now = await digestFiles(this.path, [...companions.keys()]);
+    const changed = [...companions].find(([file, digest]) => now[file] !== digest);
+    return changed && `${changed[0]} ${now[changed[0]] === undefined ? "is missing" : "was changed"}`;
   }
 
   /**
@@ -47,7 +70,7 @@ export class OutputFolder extends RunFolder {
       (names.length === 0 ||
         names.includes(JOURNAL_FILE) ||
         names.some((name) => name.startsWith(LOCK_FILE)) ||
-        (await this.planDigest(this.partial)) === planDigest);
+        (await this.record(this.partial)).planDigest === planDigest);
     if (isOurs) return true;
     throw new OutputError(
       `${this.partial} is not from layergraft, but ${this.path} would be written there first. Move it away`,
@@ -69,7 +92,7 @@ export class OutputFolder extends RunFolder {
   /**
    * Checks that the output may be written here, before anything is read or written.
    * @param inputs folders that are read
-   * @throws OutputError if it exists (unless `force`, and it is one of ours or empty), would overwrite an input, or
+   * @throws OutputError if it exists (unless `force`, and it is empty or has only what we wrote), would overwrite an input, or
    *   has no parent folder
    */
   async check(inputs: readonly string[], force: boolean): Promise<void> {
@@ -80,7 +103,10 @@ export class OutputFolder extends RunFolder {
     const names = await namesIn(path);
     if (!names) return;
     const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
-    if (force && isOurs) return;
+    if (force && isOurs) {
+      const { companions } = await this.record();
+      return requireOwnFiles(path, (file) => OWN.test(file) || companions.has(file));
+    }
     const what = isOurs
       ? "already exists"
       : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so it is not replaced`;
