@@ -10,6 +10,7 @@ import { type TensorData, writeSafetensors } from "../src/formats/safetensors/in
 import { planRecipe, type RecipeInput } from "../src/merge/index.js";
 import { parseMergekit } from "../src/merge/mergekit/index.js";
 import { executePlan } from "../src/merge/output/index.js";
+import { openModel } from "../src/verbs/index.js";
 import { seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { snapshot } from "./support/command.js";
 import { idOf, TOKENS, writeScripted, writeTokenizer } from "./support/engine.js";
@@ -53,6 +54,24 @@ const state = () => {
   });
   return [times, statSync(root).mtimeMs, snapshot(root)];
 };
+
+it("refuses weights with other layers than the configuration says", async () => {
+  await writeTiny(at("fewer"), { layers: 2, config: { num_hidden_layers: 4 } });
+  await expect(openEngine("fewer", { folder: root })).rejects.toThrow(
+    /fewer\/config\.json says num_hidden_layers 4, but the weights have 2 layers\. Download the missing files, or correct/,
+  );
+});
+
+it("names a model whose log-probabilities are not numbers", async () => {
+  const edit = (tensors: TensorData[]) =>
+    tensors.map((one) => (one.name === "model.norm.weight" ? { ...one, data: one.data.fill(0xff, 0, 2) } : one));
+  await writeTiny(at("broken"), { layers: 1, edit });
+  writeTokenizer(at("broken"));
+  await using model = await openModel(at("broken"));
+  await expect(model.score("a")).rejects.toThrow(
+    "broken computed NaN or infinite scores for the text. Find the broken weights with layergraft analyze.",
+  );
+});
 
 let count = 0;
 

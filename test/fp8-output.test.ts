@@ -71,22 +71,25 @@ it.each([
   ["ct-fp8-channel", "_scale", [1, 64], (scale: number) => roundTo("BF16", scale)],
   ["fp8-experts", "_scale_inv", [16, 32], Math.fround, "model.layers.1.mlp.experts.1.up_proj.weight"],
   ["fp8-stacked", "_scale_inv", [16, 32], Math.fround, "model.layers.1.mlp.experts.gate_up_proj"],
-] as const)("%s is averaged and encoded again in its form", async (name, suffix, block, round, matrix: string = WEIGHT) => {
-  const models = [await model(name), await model(name, 16 + 2)];
-  const source = await readFolder(models[0] as string);
-  const { tensors, out } = await bench.merge({ method: "soup", models, dtype: "fp8" });
-  const described = (all: typeof tensors) =>
-    [...all].map(([tensor, { dtype, shape }]) => [tensor, dtype, shape]).sort();
-  expect(described(tensors)).toEqual(described(source));
-  expect(configOf(out)).toEqual(configOf(models[0] as string));
-  const [a = [], b = []] = await Promise.all(models.map((one) => valuesIn(one, matrix)));
-  const averages = a.map((x, i) => Math.fround((x + (b[i] as number)) / 2));
-  const wanted = encode(averages, source.get(matrix)?.shape.at(-1) as number, block, round);
-  const scales = tensors.get(matrix + suffix) as ReadTensor;
-  const isPower = String(scales.dtype) === "F8_E8M0";
-  expect(isPower ? [...scales.data].map((bits) => 2 ** (bits - 127)) : toNumbers(scales)).toEqual(wanted.scales);
-  expect([...(tensors.get(matrix)?.data ?? [])]).toEqual(wanted.codes);
-});
+] as const)(
+  "%s is averaged and encoded again in its form",
+  async (name, suffix, block, round, matrix: string = WEIGHT) => {
+    const models = [await model(name), await model(name, 16 + 2)];
+    const source = await readFolder(models[0] as string);
+    const { tensors, out } = await bench.merge({ method: "soup", models, dtype: "fp8" });
+    const described = (all: typeof tensors) =>
+      [...all].map(([tensor, { dtype, shape }]) => [tensor, dtype, shape]).sort();
+    expect(described(tensors)).toEqual(described(source));
+    expect(configOf(out)).toEqual(configOf(models[0] as string));
+    const [a = [], b = []] = await Promise.all(models.map((one) => valuesIn(one, matrix)));
+    const averages = a.map((x, i) => Math.fround((x + (b[i] as number)) / 2));
+    const wanted = encode(averages, source.get(matrix)?.shape.at(-1) as number, block, round);
+    const scales = tensors.get(matrix + suffix) as ReadTensor;
+    const isPower = String(scales.dtype) === "F8_E8M0";
+    expect(isPower ? [...scales.data].map((bits) => 2 ** (bits - 127)) : toNumbers(scales)).toEqual(wanted.scales);
+    expect([...(tensors.get(matrix)?.data ?? [])]).toEqual(wanted.codes);
+  },
+);
 
 const coded = (tensors: TensorData[], suffix: string) =>
   tensors.flatMap((tensor): TensorData[] => {

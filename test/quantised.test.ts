@@ -118,6 +118,13 @@ it("a quantised model beside a plain one is read as its values", async () => {
   expect(configOf(out).quantization_config).toBeUndefined();
 });
 
+it("what holds for both models is noted once", async () => {
+  const { plan } = await planRecipe({ method: "soup", models: [await model("awq"), await model("awq", 18)] });
+  expect(plan.notes.filter((note) => note.includes("quantised"))).toEqual([
+    "models[0], models[1]: 1 quantised tensor (INT4) is read as F16 values; what is computed of them is written so, or as FP8 with dtype fp8",
+  ]);
+});
+
 it("scales stay with their codes, whatever parts a recipe takes", async () => {
   const models = [await model("ct-fp8-channel"), await model("ct-fp8-channel", 4)];
   for (const part of ["down_proj", "mlp"]) {
@@ -187,6 +194,32 @@ it.each([
     );
   },
 );
+
+it("codes that are not read are not converted either", async () => {
+  const folder = await model("fp8-tensor");
+  const tensors = [...(await readFolder(folder))].flatMap(([name, { dtype, ...rest }]): TensorData[] =>
+    name.endsWith("_scale_inv") ? [] : [{ name, dtype: dtype as TensorData["dtype"], ...rest }],
+  );
+  await writeSharded(folder, tensors);
+  await expect(planRecipe({ method: "soup", models: [folder], dtype: "float32" })).rejects.toThrow(
+    /quantised \(fp8\), so computing or converting .* would be wrong; use the original model/,
+  );
+});
+
+it.each([
+  ["zeros", 0, undefined],
+  ["a group that does not exist", 9, /g_idx gives column 5 the group 9 of 4; the file is damaged/],
+] as const)("GPTQ in order, whose g_idx has %s", async (_, group, refusal) => {
+  const folder = await model("gptq");
+  const tensors = [...(await readFolder(folder))].map(([name, { dtype, data, shape }]): TensorData => {
+    const groups = Int32Array.from({ length: data.length / 4 }, (_, i) => (i === 5 ? group : 0));
+    const own = name.endsWith("g_idx") ? new Uint8Array(groups.buffer) : data;
+    return { name, dtype: dtype as TensorData["dtype"], shape, data: own };
+  });
+  await writeSharded(folder, tensors);
+  if (refusal) await expect(valuesIn(folder, WEIGHT)).rejects.toThrow(refusal);
+  else expect(await valuesIn(folder, WEIGHT)).toEqual(await valuesIn(await model("gptq"), WEIGHT));
+});
 
 it("explain names what to do with a merged model that is quantised", async () => {
   const [merged, one, other] = [await model("fp8-block"), await model("fp8-block", 1), await model("fp8-block", 2)];

@@ -333,6 +333,11 @@ export function brokenModel({ name }: Pick<Engine, "name">, where: string): Laye
   );
 }
 
+/** @throws LayergraftError code `broken-model` if log-probabilities are not numbers. @param where as above */
+export function requireNumbers(engine: Pick<Engine, "name">, logprobs: readonly number[], where: string): void {
+  if (logprobs.some(Number.isNaN)) throw brokenModel(engine, where);
+}
+
 export function embeddedModel(decoder: LoadedDecoder): TokenModel {
   const { family, vocabularySize } = decoder.spec;
   return {

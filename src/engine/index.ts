@@ -16,6 +16,7 @@ export {
   type Generation,
   type OpenEngineOptions,
   openEngine,
+  requireNumbers,
 } from "./engine.js";
 export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";

@@ -11,7 +11,8 @@ import {
 } from "../formats/checkpoint/index.js";
 import { type AddedToken, textFoldersOf } from "../formats/vocabulary/index.js";
 import { digestOfJson, stampOf } from "../kit/files/index.js";
-import { MismatchError, RecipeError } from "../kit/index.js";
+import { CheckpointError, MismatchError, RecipeError } from "../kit/index.js";
+import { plural } from "../kit/printing/index.js";
 import {
   isOnFactors,
   isRecipeFile,
@@ -68,7 +69,15 @@ export async function openModelSource(
 // The source of a checkpoint that is run as it is.
 const ITSELF = "model";
 
+/** @throws CheckpointError if layers are missing, or more than the configuration says */
 export async function sourceOf(checkpoint: Checkpoint): Promise<ModelSource> {
+  const { statedLayers, layersField, layers, file } = checkpoint.config;
+  if (statedLayers !== undefined) {
+    throw new CheckpointError(
+      `${file} says ${layersField} ${statedLayers}, but the weights have ${plural(layers ?? 0, "layer")}. Download the missing files, or correct the number.`,
+      { file, field: layersField, expected: `${statedLayers}`, actual: `${layers}` },
+    );
+  }
   const steps = [...checkpoint.tensors.values()].map(({ name, dtype, shape, layer, part }): [string, Step] => [
     name,
     { tensor: name, dtype, shape, layer, part, origin: [ITSELF], value: { source: ITSELF, tensor: name } },

@@ -9,6 +9,7 @@ import {
   type Generation,
   type OpenEngineOptions,
   openEngine,
+  requireNumbers,
 } from "../engine/index.js";
 import { type BackendName, chooseBackend, type OpenLlamaOptions, openLlama } from "../export/llama/index.js";
 import { type CallOptions, usageError } from "../kit/index.js";
@@ -142,6 +143,7 @@ export class Model {
    * @throws LayergraftError if context and text do not fit into the model's context, or with `bos: false` if there is no
    *   context
    * @throws CheckpointError if the model has no tokenizer that can be read
+   * @throws LayergraftError code `broken-model` if its scores are not numbers
    * @throws CancelledError if the signal fires
    */
   async score(text: string, options: ScoreOptions = {}): Promise<TextScore> {
@@ -158,6 +160,7 @@ export class Model {
     }
     const [score] = await this.#engine.scoreContinuations([pair], { signal });
     const { logprob = 0, tokens = [], greedy = true } = score ?? {};
+    requireNumbers(this.#engine, tokens, "for the text");
     return { logprob, tokenLogprobs: tokens, greedy };
   }
 

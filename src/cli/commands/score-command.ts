@@ -1,3 +1,4 @@
+import { brokenModel, requireNumbers } from "../../engine/index.js";
 import { right, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
 import { tokenBeforeText } from "../../text/index.js";
@@ -30,6 +31,7 @@ export function add(program: Command): void {
       const batch = { signal, batch: flags.batch };
       if (texts) {
         const logprobs = await engine.score(texts, batch);
+        for (const [i, list] of logprobs.entries()) requireNumbers(engine, list, `in text ${i + 1}`);
         if (flags.json) return printJsonLine({ logprobs });
         return print(logprobs.map((list) => list.map((logprob) => logprob.toFixed(4)).join(" ")));
       }
@@ -40,6 +42,7 @@ export function add(program: Command): void {
       if (flags.continuation) {
         const requests = flags.continuation.map((text) => ({ context, continuation: tokenizer.encode(text) }));
         const scores = await engine.scoreContinuations(requests, batch);
+        for (const [i, { tokens }] of scores.entries()) requireNumbers(engine, tokens, `in continuation ${i + 1}`);
         result.continuations = scores.map((score, i) => ({ text: flags.continuation?.[i], ...score }));
         if (!flags.json) {
           const rows = scores.map(({ logprob, tokens, greedy }, i) => [
@@ -58,6 +61,7 @@ export function add(program: Command): void {
       }
       if (flags.top) {
         const [next = []] = await engine.topNext([context], { count: flags.top, ...batch });
+        if (next.length === 0) throw brokenModel(engine, "after the prompt");
         result.next = next.map(({ id, logprob }) => ({ id, token: tokenizer.tokenOf(id), logprob }));
         if (!flags.json) {
           const rows = next.map(({ id, logprob }) => [

@@ -13,7 +13,7 @@ import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
 import { countedLayers, type Place, placeTensors } from "./placement.js";
-import { type CodedValues, readQuantised } from "./quantised.js";
+import { type CodedValues, readQuantised, readShapes } from "./quantised.js";
 import { withStoredFacts } from "./stated-facts.js";
 
 /** A tensor's values in a file. */
@@ -147,7 +147,7 @@ export async function openCheckpoint(
     file.tensors.map((info) => ({ ...info, file, ...gguf?.storage.get(info.name) })),
   );
   const opened = { source, location, texts, files, notes: gguf?.notes ?? [], hub: options.hub };
-  const quantised = gguf ? undefined : readQuantised(stored, config);
+  const quantised = gguf ? undefined : readQuantised(stored, config, await readShapes(stored, config));
   if (!quantised) return describe({ ...opened, config, stored });
   if ("problem" in quantised) {
     const method = config.quantized ?? "an unknown method";
@@ -209,7 +209,11 @@ async function describe({
   const shaped = rows === undefined ? stated : withVocabulary(stated, rows);
   const facts = withStoredFacts(head.isUntied ? untied(shaped) : shaped, tensors);
   notes.push(...facts.notes);
-  const config = { ...facts.config, layers: stated.layers ?? placement.layers };
+  const config = {
+    ...facts.config,
+    layers: stated.layers ?? placement.layers,
+    ...(counted === undefined || read.layers === undefined ? {} : { statedLayers: read.layers }),
+  };
   const allFiles = adapter ? [...files, adapter.file] : files;
   const remoteBytes = allFiles.reduce((sum, file) => sum + (file.remote ? file.bytes : 0), 0);
   if (remoteBytes > 0 && hub?.fetch === "headers") {

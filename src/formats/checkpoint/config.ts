@@ -15,6 +15,8 @@ export interface CheckpointConfig {
   readonly modelType: string;
   /** Number of transformer layers of the decoder, L; undefined if no field says. */
   readonly layers: number | undefined;
+  /** What that field says where the tensors count other layers, which `layers` has. */
+  readonly statedLayers?: number;
   /** Field that `layers` was read from. */
   readonly layersField: string;
   /** Whether the model has an encoder and a decoder, each with its layers. */

@@ -12,7 +12,7 @@ import {
 } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import type { TensorInfo } from "../safetensors/header.js";
-import type { SafetensorsFile } from "../safetensors/reader.js";
+import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import type { StoredTensor } from "./checkpoint.js";
 import { type CheckpointConfig, edited, type Json, mapTowers, textOf } from "./config.js";
 
@@ -23,6 +23,8 @@ export interface CodedForm {
   readonly columns: number;
   /** Runs of a matrix's codes that each row has a part of: 1 where rows lie together, `columns` where columns do. */
   readonly lines: number;
+  /** Codes from one row to the next, where words at the end of a row are padded. */
+  readonly stride?: number;
   /** Rows and columns that share a scale. */
   readonly block: readonly [rows: number, columns: number];
   /** Whether the scales (and zeros) of a column of blocks lie together, instead of a row's. */
@@ -45,7 +47,7 @@ export interface CodedValues extends CodedForm {
   readonly second?: Place;
   /** By block, packed as the codes are. */
   readonly zeros?: Place;
-  /** The block of each column (GPTQ with act-order). */
+  /** The block of each column (GPTQ with act-order); zeros only where they are in order. */
   readonly groups?: Place;
 }
 
@@ -64,6 +66,7 @@ interface Found {
 
 interface Context {
   readonly settings: Json;
+  readonly shapes: Shapes;
   get(name: string): QuantisedTensor | undefined;
 }
 
@@ -71,17 +74,48 @@ interface Context {
 const ADDED =
   /(^|[._])(input_scale(_ub|_inv)?|activation_scale|input_global_scale|output_scale|[kqv]_scale|weight_shape)$/;
 
+/** Rows and columns of matrices by name, as tensors of their own say them. */
+type Shapes = ReadonlyMap<string, Shape>;
+
+/** Reads the shapes of matrices in words where scales do not say how many columns there are. */
+export async function readShapes(stored: readonly QuantisedTensor[], config: CheckpointConfig): Promise<Shapes> {
+  const byName = new Map(stored.map((tensor) => [tensor.name, tensor]));
+  const [stated] = groupsOf(settingsOf(config));
+  const unknown = stored.flatMap((tensor) => {
+    const name = tensor.name.replace(/_packed$/, "");
+    const shape = byName.get(`${name}_shape`);
+    const isTold = columnsOf(tensor, byName.get(`${name}_scale`), stated) !== undefined;
+    return name === tensor.name || isTold || shape?.dtype !== "I64" || shape.bytes !== 16 ? [] : [{ name, shape }];
+  });
+  const read = unknown.map(async ({ name, shape: { file, offset } }) => {
+    const bytes = await readRange(file, offset, offset + 16);
+    return [name, [...new BigInt64Array(bytes.slice().buffer)].map(Number)] as const;
+  });
+  return new Map(await Promise.all(read));
+}
+
+/** Columns of a matrix in words by the groups of its scales; undefined without groups. */
+function columnsOf(words: QuantisedTensor, scales: QuantisedTensor | undefined, stated: Json | undefined) {
+  const size = stated?.group_size;
+  const code = codeOf(stated?.num_bits);
+  if (typeof size !== "number" || size < 1 || !code || !scales) return undefined;
+  const columns = (scales.shape[1] ?? 0) * size;
+  return Math.ceil((columns * CODE_BITS[code]) / 32) === words.shape[1] ? columns : undefined;
+}
+
 /**
  * The tensors of a quantised checkpoint as values.
+ * @param shapes of matrices in words
  * @returns undefined where nothing is quantised; a problem, as a clause, where something is that is only copied
  */
 export function readQuantised(
   stored: readonly QuantisedTensor[],
   config: CheckpointConfig,
+  shapes: Shapes,
 ): { tensors: QuantisedTensor[]; config: CheckpointConfig; note: string } | { problem: string } | undefined {
   const byName = new Map(stored.map((tensor) => [tensor.name, tensor]));
   const settings = settingsOf(config);
-  const context: Context = { settings, get: (name) => byName.get(name) };
+  const context: Context = { settings, shapes, get: (name) => byName.get(name) };
   const found = new Map<QuantisedTensor, Found>();
   const used = new Set<QuantisedTensor>();
   for (const tensor of stored) {
@@ -192,7 +226,7 @@ const halves: Rule = (tensor, { get }) => {
 };
 
 /** Integers in words of 32 bits along rows: `pack-quantized` of compressed-tensors. */
-const words: Rule = (tensor, { settings, get }) => {
+const words: Rule = (tensor, { settings, shapes, get }) => {
   const name = tensor.name.replace(/_packed$/, "");
   const [scales, zeros] = [get(`${name}_scale`), get(`${name}_zero_point`)];
   if (tensor.dtype !== "I32" || tensor.name === name || !scales || tensor.shape.length !== 2) return undefined;
@@ -200,12 +234,17 @@ const words: Rule = (tensor, { settings, get }) => {
   const code = codeOf(stated?.num_bits);
   if (!code || get(`${name}_g_idx`) || (stated?.symmetric === false && !zeros)) return undefined;
   const perWord = 32 / CODE_BITS[code];
-  const shape = [tensor.shape[0] ?? 0, (tensor.shape[1] ?? 0) * perWord];
+  const [rows = 0, width = 0] = tensor.shape;
+  const stride = width * perWord;
+  const columns = columnsOf(tensor, scales, stated) ?? shapes.get(name)?.[1] ?? stride;
+  const shape = [rows, columns];
+  if (!sameShape(shapes.get(name) ?? shape, shape) || Math.ceil(columns / perWord) !== width) return undefined;
   const block = blockOf(scales, shape, []);
-  const isPacked = zeros && sameShape(zeros.shape, [Math.ceil((shape[0] ?? 0) / perWord), scales.shape[1] ?? 0]);
+  const isPacked = zeros && sameShape(zeros.shape, [Math.ceil(rows / perWord), scales.shape[1] ?? 0]);
   if (block?.[0] !== 1 || (zeros && (zeros.dtype !== "I32" || !isPacked))) return undefined;
   const coded = rowByRow(code, shape, block, scales, zeros ? 0 : 2 ** (CODE_BITS[code] - 1));
-  return { name, shape, coded: { ...coded, ...(zeros ? { zeros } : {}) }, of: zeros ? [scales, zeros] : [scales] };
+  const more = { ...(zeros ? { zeros } : {}), ...(stride === columns ? {} : { stride }) };
+  return { name, shape, coded: { ...coded, ...more }, of: zeros ? [scales, zeros] : [scales] };
 };
 
 /** Experts of gpt-oss: [experts, out, groups, 16] bytes are [experts, in, out] values. */
@@ -259,7 +298,7 @@ const groups: Rule = (tensor, { settings, get }) => {
     block: [1, typeof size === "number" && Math.ceil(columns / size) === count ? size : Math.ceil(columns / count)],
     ...(isAwq ? { order: AWQ_ORDER } : {}),
     ...(isSymmetric ? {} : { zeros }),
-    ...(group && settings.desc_act !== false ? { groups: group } : {}),
+    ...(group ? { groups: group } : {}),
   };
   const of = [scales, zeros, ...(group ? [group] : [])];
   return { name: `${stem}weight`, shape: [rows, columns], coded, of };

@@ -16,6 +16,7 @@ import {
   type VocabularyChoice,
 } from "../../formats/vocabulary/index.js";
 import { groupBy, RecipeError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import { childrenOf, isLeaf, type Value } from "../../tensor/expressions/index.js";
 import type { Measurement } from "../../tensor/measurements/index.js";
 import { remembered } from "../../tensor/streaming/index.js";
@@ -141,7 +142,10 @@ export class OperandBuilder implements PlanContext {
     const mayLack = (tensor: string) => this.#lacking !== undefined || this.#beside.has(tensor);
     const families = requireCompatible(labelled, differences.problems, purpose, mayLack);
     for (const note of [...families, ...differences.notes]) this.note(note);
-    for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
+    const owned = labelled.flatMap(({ label, checkpoint }) => checkpoint.notes.map((note) => ({ note, label })));
+    for (const [note, same] of groupBy(owned, ({ note }) => note)) {
+      this.note(`${formatSome(same.map(({ label }) => label))}: ${note}`);
+    }
     return alignment;
   }
 

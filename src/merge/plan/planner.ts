@@ -267,15 +267,16 @@ class Planner {
     for (const { tensor, dtype, value } of steps) {
       const leaves = leavesOf(value);
       for (const leaf of leaves) {
-        const stored = this.#builder.sources.get(leaf.source)?.tensors.get(leaf.tensor);
+        const source = this.#builder.sources.get(leaf.source);
+        const stored = source?.tensors.get(leaf.tensor);
+        const method = source?.config.quantized;
+        if (method && !this.#asStored && (leaves.length > 1 || this.#recipe.dtype !== "keep"))
+          quantized.set(method, [...(quantized.get(method) ?? []), tensor]);
         const computed =
           leaves.length > 1 || hasOperation(value) || stored?.lowRank !== undefined || stored?.dtype !== dtype;
         if (!computed || !stored) continue;
         if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
         if (stored.dtype === "F64") wide.add(tensor);
-        const method = this.#builder.sources.get(leaf.source)?.config.quantized;
-        if (method && !this.#asStored && leaves.length > 1)
-          quantized.set(method, [...(quantized.get(method) ?? []), tensor]);
       }
     }
     if (wide.size > 0) {
@@ -286,7 +287,7 @@ class Planner {
     }
     const refused = [...quantized].map(
       ([method, tensors]) =>
-        `the checkpoints are quantised (${method}), so computing ${formatSome([...new Set(tensors)])} would be wrong; ${unquantise(method)}`,
+        `the checkpoints are quantised (${method}), so computing or converting ${formatSome([...new Set(tensors)])} would be wrong; ${unquantise(method)}`,
     );
     if (refused.length > 0) return refused;
     return [...packed].map(

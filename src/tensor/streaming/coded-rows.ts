@@ -35,10 +35,10 @@ const stripRows = ({ rows, columns }: CodedTerm) =>
 
 /** @param blockRows rows of a block */
 export function codedSizes({ dtype, coded }: Coded, blockRows: number): CodedSizes {
-  const { rows, columns, lines, block } = coded;
+  const { rows, columns, lines, block, stride = columns } = coded;
   const count = lines === 1 ? Math.min(rows, blockRows) : stripRows(coded);
   const scales = (Math.ceil(count / block[0]) + 1) * Math.ceil(columns / block[1]);
-  return { codes: Math.ceil(count * columns * (CODE_BITS[dtype as Code] / 8)), scales, columns };
+  return { codes: Math.ceil(count * stride * (CODE_BITS[dtype as Code] / 8)), scales, columns };
 }
 
 export const codedBytes = ({ codes, scales, columns }: CodedSizes) =>
@@ -76,14 +76,14 @@ export class CodedRows {
    * @param soon row up to which the next calls ask for more
    */
   decode(term: Coded, first: number, count: number, soon: number, target: number): void {
-    const { rows, columns, lines, block, order, byColumn, first: skipped = 0 } = term.coded;
+    const { rows, columns, lines, block, order, byColumn, first: skipped = 0, stride = columns } = term.coded;
     const bits = CODE_BITS[term.dtype as Code];
     const { codes, scales, zeros, places, scalePlaces, values } = this.#at;
     for (let at = 0; at < count; at++) {
       const matrix = Math.floor((skipped + first + at) / rows);
       const row = skipped + first + at - matrix * rows;
       const { from } = this.#load(term, matrix, row, row + soon - first - at);
-      const place = (order ? ((row - from) & ~7) + (order[row & 7] as number) : row - from) * (columns / lines);
+      const place = (order ? ((row - from) & ~7) + (order[row & 7] as number) : row - from) * (stride / lines);
       const scaleRow = Math.floor(row / block[0]) - Math.floor(from / block[0]);
       this.#kernels.wasm.decodeCodes(
         ...[bits, codes, place, places, values, scales, zeros],
@@ -103,11 +103,11 @@ export class CodedRows {
     const held = this.#strip;
     if (held && held.matrix === matrix && row >= held.from && row < held.to) return held;
     const { coded, dtype, file, offset } = term;
-    const { rows, columns, lines } = coded;
+    const { rows, columns, lines, stride = columns } = coded;
     const most = stripRows(coded);
     const from = lines === 1 ? row : Math.floor(row / most) * most;
     const to = Math.min(rows, lines === 1 ? soon : from + most);
-    const across = columns / lines;
+    const across = stride / lines;
     const bytes = across * (CODE_BITS[dtype as Code] / 8);
     const stored = { file, offset: offset + matrix * rows * lines * bytes };
     this.#readLines(stored, lines, rows * bytes, [from * bytes, to * bytes], this.#at.codes);
@@ -138,8 +138,9 @@ export class CodedRows {
     this.#kernels.floats(this.#at.scales, scales.length).set(scales);
     const places = this.#kernels.integers(this.#at.scalePlaces, columns);
     if (groups) this.#files.read(groups.file, groups.offset, this.#kernels.bytes(this.#at.scalePlaces, columns * 4));
+    const isOrdered = !groups || places.every((group) => group === 0);
     for (let c = 0; c < columns; c++) {
-      const group = groups ? (places[c] as number) : Math.floor(c / block[1]);
+      const group = isOrdered ? Math.floor(c / block[1]) : (places[c] as number);
       if (group < 0 || group >= width) {
         throw new FormatError(`g_idx gives column ${c} the group ${group} of ${width}; the file is damaged`);
       }

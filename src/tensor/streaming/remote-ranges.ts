@@ -101,7 +101,7 @@ function termRanges(
 /** Codes and scales of the rows with elements [begin, end); of whole matrices where columns lie together. */
 function codedRanges(
   term: StoredTerm,
-  { rows, columns, lines, block, byColumn, first = 0, scales, second, zeros, groups }: CodedTerm,
+  { rows, columns, lines, block, byColumn, first = 0, scales, second, zeros, groups, stride = columns }: CodedTerm,
   [begin, end]: readonly [number, number],
 ): ByteRange[] {
   const from = first + Math.floor(begin / columns);
@@ -121,7 +121,7 @@ function codedRanges(
     return top * height + (i === 0 ? Math.floor(line) : Math.ceil(line));
   }) as [number, number];
   return [
-    lines === 1 ? part(term, [from, to], columns) : part(term, matrices, rows * columns),
+    lines === 1 ? part(term, [from, to], stride) : part(term, matrices, rows * columns),
     ofScales ?? part(scales, within, width),
     ...others,
   ];
