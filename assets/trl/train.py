@@ -14,20 +14,30 @@ import time
 from pathlib import Path
 
 import torch
+import transformers
 from accelerate.utils import broadcast
 from datasets import load_dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
 from trl import SFTConfig, SFTTrainer
 
 HERE = Path(__file__).parent
 RUN = json.loads((HERE / "run.json").read_text())
 STEPS = json.loads((HERE / "steps.json").read_text())  # of each step: samples and tokens so far, share of the rate
 OUT = HERE / RUN["out"]
+# auto: bfloat16 on a GPU, whose moments and weights then take half the memory
+PRECISION = RUN["precision"] if RUN["precision"] != "auto" else "bfloat16" if torch.cuda.is_available() else "float32"
+
+
+def load_model(dtype):
+    """The model of the class that its configuration names: a wrapper around a text model is none of AutoModelForCausalLM's."""
+    [name, *_] = AutoConfig.from_pretrained(RUN["base"]).architectures or [""]
+    return getattr(transformers, name, AutoModelForCausalLM).from_pretrained(RUN["base"], dtype=dtype)
 
 
 def plain(name):
-    """A parameter's name as run.json has it, without what wrappers put in."""
-    return re.sub(r"^module\.|_fsdp_wrapped_module\.|_orig_mod\.|\.default(?=\.)", "", name)
+    """A parameter's name without what wrappers put in. Files of some models have language_model.model for model.language_model."""
+    name = re.sub(r"^module\.|_fsdp_wrapped_module\.|_orig_mod\.|\.default(?=\.)", "", name)
+    return re.sub(r"(?<![^.])(model|language_model)\.", "", name)
 
 
 class PartAdamW(torch.optim.AdamW):
@@ -56,7 +66,7 @@ class Trainer(SFTTrainer):
         if self.optimizer is None:
             model = self.model if model is None else model
             named = {plain(n): p for n, p in model.named_parameters() if p.requires_grad}
-            groups = [{"params": [named[n] for n in g["names"]], "weight_decay": g["decay"], "streams": g["streams"]}
+            groups = [{"params": [named[plain(n)] for n in g["names"]], "weight_decay": g["decay"], "streams": g["streams"]}
                       for g in RUN["groups"]]
             o = RUN["optimizer"]
             self.optimizer = PartAdamW(groups, lr=RUN["learning_rate"], betas=o["betas"], eps=o["eps"])
@@ -194,8 +204,8 @@ def save(trainer, name, facts, reverted=()):
     if trainer.is_world_process_zero():
         model, dtype = trainer.accelerator.unwrap_model(trainer.model_wrapped), getattr(torch, RUN["save_dtype"])
         if reverted:
-            base = AutoModelForCausalLM.from_pretrained(RUN["base"], dtype=torch.float32).state_dict()
-            weights = {n: base[n] if n in reverted else w for n, w in weights.items()}
+            base, names = load_model(torch.float32).state_dict(), set(map(plain, reverted))
+            weights = {n: base[n] if plain(n) in names else w for n, w in weights.items()}
         if not RUN["lora"]:
             model.config.dtype = dtype
         folder, partial = OUT / name, OUT / f"{name}.partial"
@@ -243,7 +253,7 @@ def arguments():
     args = SFTConfig(
         output_dir=str(OUT / "state"), seed=RUN["seed"], num_train_epochs=1, train_sampling_strategy="sequential",
         max_grad_norm=0.0, logging_strategy="no", logging_nan_inf_filter=False, save_strategy="no", save_total_limit=1,
-        bf16=RUN["precision"] == "bfloat16", gradient_checkpointing=RUN["gradient_checkpointing"], disable_tqdm=True,
+        bf16=PRECISION == "mixed", gradient_checkpointing=RUN["gradient_checkpointing"], disable_tqdm=True,
         use_cpu=not torch.cuda.is_available(), average_tokens_across_devices=True, remove_unused_columns=False,
         max_length=None, packing=False, loss_type="nll", dataset_kwargs={"skip_prepare_dataset": True}, report_to="none",
     )
@@ -261,12 +271,12 @@ def main():
     if RUN["threads"]:
         torch.set_num_threads(RUN["threads"])
     OUT.mkdir(parents=True, exist_ok=True)
-    model = AutoModelForCausalLM.from_pretrained(RUN["base"], dtype=torch.float32)  # master weights
+    model = load_model(torch.bfloat16 if PRECISION == "bfloat16" else torch.float32)
     if RUN["lora"]:
         from peft import PeftModel
 
         model = PeftModel.from_pretrained(model, HERE / "adapter", is_trainable=True)
-    trained = {name for group in RUN["groups"] for name in group["names"]}
+    trained = {plain(name) for group in RUN["groups"] for name in group["names"]}
     missing = trained - {plain(name) for name, _ in model.named_parameters()}
     if missing:
         raise SystemExit(f"the model has no {', '.join(sorted(missing)[:3])}; is {RUN['base']} the base of this run?")

@@ -10,4 +10,4 @@ export { describeSchedule } from "./run/schedule.js";
 export { resolveSelection } from "./run/selection.js";
 export { handOverRun, type PreparedRun, prepareRun, type RunOptions, type RunResult, trainRun } from "./train-run.js";
 export { startTrlRun } from "./trl/start.js";
-export { TRL_FILES, type TrlCluster } from "./trl/write.js";
+export { TRL_FILES, TRL_PRECISIONS, type TrlCluster, type TrlPrecision } from "./trl/write.js";

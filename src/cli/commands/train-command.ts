@@ -14,7 +14,7 @@ import {
 } from "../../figures/index.js";
 import { writeFileAtomically } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
-import { formatCount, formatRanges, plural, shellQuote } from "../../kit/printing/index.js";
+import { formatBytes, formatCount, formatRanges, plural, shellQuote } from "../../kit/printing/index.js";
 import { previewOf, type SetCounts } from "../../train/data/index.js";
 import {
   checkRun,
@@ -29,7 +29,9 @@ import {
   readTrainingLog,
   runFields,
   TRL_FILES,
+  TRL_PRECISIONS,
   type TrainProgress,
+  type TrlPrecision,
   trainRun,
 } from "../../train/index.js";
 import { hubAccess } from "../shared/hub-access.js";
@@ -54,6 +56,7 @@ interface TrainFlags extends PushFlags {
   readonly engine: "embedded" | "trl";
   readonly gpus?: number;
   readonly machines?: number;
+  readonly precision?: TrlPrecision;
 }
 
 /** Writes the run for PyTorch. */
@@ -62,17 +65,18 @@ async function handOver(
   where: { readonly folder: string; readonly dataFolder: string; readonly signal: AbortSignal },
   flags: TrainFlags,
 ): Promise<void> {
-  const { gpus: processes, machines } = flags;
-  const cluster = { processes, machines };
+  const { gpus: processes, machines, precision } = flags;
+  const cluster = { processes, machines, precision };
   const display = flags.quiet ? SILENT : showProgress();
   const onWritten = (done: number, total: number) => display.update({ phase: "writing sequences", done, total });
   const written = await handOverRun({ ...where, run, cluster, onWritten }).finally(() => display.stop());
   if (flags.json) return printJson(written);
-  const { folder, sequences, tokens, out } = written;
+  const { folder, sequences, tokens, out, memory } = written;
   print([
     `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.accelerate}`,
     `Start it with: cd ${shellQuote(folder)} && accelerate launch --config_file ${TRL_FILES.accelerate} ${TRL_FILES.entry}`,
     `Checkpoints go to ${out}`,
+    `Weights, gradients and moments take ${formatBytes(memory.bfloat16)} in bfloat16, the default on a GPU, or ${formatBytes(memory.float32)} with float32 weights (--precision mixed), plus activations`,
   ]);
 }
 
@@ -98,7 +102,10 @@ export function add(program: Command): void {
         .default("embedded"),
     )
     .option("--gpus <n>", "processes per machine (default: 1)", parsePositive)
-    .option("--machines <n>", "number of machines (default: 1)", parsePositive);
+    .option("--machines <n>", "number of machines (default: 1)", parsePositive)
+    .addOption(
+      new Option("--precision <type>", "type of weights (default: auto, bfloat16 on a GPU)").choices(TRL_PRECISIONS),
+    );
   addFieldFlags(command);
   withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
     const { run, ...folders } = await readRunOf(file, flags);

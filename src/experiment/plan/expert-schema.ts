@@ -5,9 +5,11 @@ const trl = z.strictObject({
   python: text.optional().describe("Python interpreter with TRL and PEFT (default: python3)"),
   processes: count.optional().describe("processes of a run, usually one for each GPU (default: 1)"),
   precision: z
-    .enum(["float32", "bfloat16"], "must be float32 or bfloat16")
+    .enum(["auto", "bfloat16", "mixed", "float32"], "must be auto, bfloat16, mixed or float32")
     .optional()
-    .describe("precision of matrix products; weights and moments are always float32 (default: float32)"),
+    .describe(
+      "bfloat16 or float32 for weights, gradients and moments, or mixed: float32 with bfloat16 products (default: auto, bfloat16 on a GPU)",
+    ),
   gradient_checkpointing: flag.optional().describe("recompute activations instead of keeping them"),
 });
 

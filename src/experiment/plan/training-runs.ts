@@ -81,7 +81,7 @@ function checkFields(fields: Mapping, keepsAll: boolean): { settings?: Run; prob
 }
 
 function withDefaults(trl: NonNullable<WrittenTraining["trl"]>): TrainStep["trl"] {
-  const { python = "python3", processes = 1, precision = "float32", gradient_checkpointing = false } = trl;
+  const { python = "python3", processes = 1, precision = "auto", gradient_checkpointing = false } = trl;
   return { python, processes, precision, gradient_checkpointing };
 }
 

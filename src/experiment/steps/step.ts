@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { FileType } from "../../export/index.js";
 import { digestOfValue } from "../../kit/files/index.js";
+import type { TrlPrecision } from "../../train/index.js";
 
 /** Raise it when results differ from an earlier version's, so that steps run again. */
 const STEP_FORMAT = 1;
@@ -52,7 +53,7 @@ export interface TrainStep extends StepFields {
   readonly trl?: {
     readonly python: string;
     readonly processes: number;
-    readonly precision: "float32" | "bfloat16";
+    readonly precision: TrlPrecision;
     readonly gradient_checkpointing: boolean;
   };
 }

@@ -110,7 +110,7 @@ describe("writeTrlRun", () => {
         checkpoint_every: 10,
         keep: "all",
       },
-      ...{ save_dtype: "float32", seed: 5, threads: 3, precision: "float32", gradient_checkpointing: false, pad: 0 },
+      ...{ save_dtype: "float32", seed: 5, threads: 3, precision: "auto", gradient_checkpointing: false, pad: 0 },
       optimizer: { betas: [0.9, 0.99], eps: 1e-8, clip: null },
       reverted: [...select("layers 1")],
       configuration: run,
@@ -174,7 +174,7 @@ describe("writeTrlRun", () => {
       ...{ compute_environment: "LOCAL_MACHINE", distributed_type: "NO", mixed_precision: "no" },
       ...{ num_machines: 1, num_processes: 1, machine_rank: 0, main_training_function: "main" },
     });
-    const cluster = { processes: 2, machines: 2, precision: "bfloat16" as const };
+    const cluster = { processes: 2, machines: 2, precision: "mixed" as const };
     await write({}, { folder: join(root, "run2"), cluster });
     expect(read(await readFile(join(root, "run2", TRL_FILES.accelerate), "utf8"))).toMatchObject({
       ...{ distributed_type: "FSDP", num_processes: 4, num_machines: 2, mixed_precision: "bf16" },

@@ -4,7 +4,15 @@ import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { exists, writeFolder } from "../../kit/files/index.js";
-import { CancelledError, DTYPE_BY_TORCH_NAME, groupBy, OutputError, RecipeError } from "../../kit/index.js";
+import {
+  CancelledError,
+  DTYPE_BY_TORCH_NAME,
+  elementCount,
+  groupBy,
+  OutputError,
+  RecipeError,
+  type Shape,
+} from "../../kit/index.js";
 import { yamlText } from "../../kit/settings/index.js";
 import { factorsOf, initialFactors, type LoraModule, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
@@ -34,6 +42,8 @@ export interface TrlFolder {
   readonly tokens: number;
   /** Folder of checkpoints and log. */
   readonly out: string;
+  /** Bytes of weights, gradients and moments over all processes: if weights are bfloat16, and if they are float32. */
+  readonly memory: { readonly bfloat16: number; readonly float32: number };
 }
 
 export const TRL_FILES = {
@@ -81,7 +91,18 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   };
   // It may replace an empty folder.
   const written = await writeFolder(folder, "the run", fill, { replace: true });
-  return { folder, out: join(folder, TRL_FILES.out), sequences: written.sequences, tokens: written.tokens };
+  const { sequences, tokens } = written;
+  return { folder, out: join(folder, TRL_FILES.out), sequences, tokens, memory: memoryOf(training) };
+}
+
+/** A value that is trained has a gradient and two moments. */
+function memoryOf(training: TrlRun): TrlFolder["memory"] {
+  const count = (all: Iterable<{ readonly shape: Shape }>) =>
+    [...all].reduce((sum, { shape }) => sum + elementCount(shape), 0);
+  const [weights, trained] = [count(training.source.tensors.values()), count(parametersOf(training))];
+  return training.lora
+    ? { bfloat16: 2 * weights + 16 * trained, float32: 4 * weights + 16 * trained }
+    : { bfloat16: 2 * weights + 6 * trained, float32: 4 * weights + 12 * trained };
 }
 
 /** @param name of the package's imports */
@@ -235,18 +256,23 @@ function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: st
     reverted: [...(revert ?? [])],
     seed: run.seed,
     threads: run.threads ?? null,
-    precision: cluster.precision ?? "float32",
+    precision: cluster.precision ?? "auto",
     gradient_checkpointing: cluster.gradientCheckpointing ?? false,
     configuration: run,
   };
 }
 
-/** Parameters by weight decay and streams. */
-function groupsOf({ run, source, trained, lora, streams }: TrlRun): object[] {
-  const { decay: rate, decay_all: decayAll } = run.optimizer;
-  const parameters = lora
+function parametersOf({ source, trained, lora }: TrlRun): { name: string; shape: Shape }[] {
+  return lora
     ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
     : [...source.tensors].flatMap(([name, { shape }]) => (trained.has(name) ? [{ name, shape }] : []));
+}
+
+/** Parameters by weight decay and streams. */
+function groupsOf(training: TrlRun): object[] {
+  const { run, streams } = training;
+  const { decay: rate, decay_all: decayAll } = run.optimizer;
+  const parameters = parametersOf(training);
   const keyOf = ({ name, shape }: (typeof parameters)[number]) => {
     const own = streams.flatMap((stream, i) => ((stream.trained?.has(name) ?? true) ? [i] : []));
     return JSON.stringify({ decay: decayAll || shape.length > 1 ? rate : 0, streams: own });
@@ -256,25 +282,32 @@ function groupsOf({ run, source, trained, lora, streams }: TrlRun): object[] {
   });
 }
 
+/**
+ * Types of weights, gradients and moments: all bfloat16, or all float32. In `mixed`, only the matrix products are bfloat16.
+ * Factors of LoRA are always float32.
+ */
+export const TRL_PRECISIONS = ["auto", "bfloat16", "mixed", "float32"] as const;
+export type TrlPrecision = (typeof TRL_PRECISIONS)[number];
+
 /** Machines and settings of a run for TRL. */
 export interface TrlCluster {
   /** Processes per machine, usually one per GPU; default 1. */
   readonly processes?: number | undefined;
   /** Machines; default 1. */
   readonly machines?: number | undefined;
-  /** Type of matrix products; weights and moments are float32. Default float32. */
-  readonly precision?: "float32" | "bfloat16" | undefined;
+  /** Default auto: bfloat16 on a GPU, float32 without. */
+  readonly precision?: TrlPrecision | undefined;
   /** Recompute activations instead of keeping them; default false. */
   readonly gradientCheckpointing?: boolean | undefined;
 }
 
 /** The configuration of accelerate: one process, or parameters sharded over all of them (FSDP 2). */
-export function accelerateYaml({ processes = 1, machines = 1, precision = "float32" }: TrlCluster): string {
+export function accelerateYaml({ processes = 1, machines = 1, precision = "auto" }: TrlCluster): string {
   const total = processes * machines;
   return yamlText({
     compute_environment: "LOCAL_MACHINE",
     distributed_type: total > 1 ? "FSDP" : "NO",
-    mixed_precision: precision === "bfloat16" ? "bf16" : "no",
+    mixed_precision: precision === "mixed" ? "bf16" : "no",
     num_machines: machines,
     num_processes: total,
     machine_rank: 0,
