@@ -37,7 +37,7 @@ const environment = (interpreter: string) => ({
 });
 
 const CASES = ["full", "lora"].flatMap((method) =>
-  (["float32", "bfloat16"] as const).flatMap((precision) =>
+  (["float32", "mixed", "bfloat16"] as const).flatMap((precision) =>
     [1, 2].map((processes) => ({ method, precision, processes })),
   ),
 );
@@ -58,33 +58,24 @@ test.for(CASES)(
       cwd: world,
     });
     expect(trained).toMatchObject({ status: DONE });
-    const handed = ["train", "run.yaml", ...fields, "--engine", "trl", "--gpus", String(processes), "--out", out];
+    const cluster = ["--engine", "trl", "--gpus", String(processes), "--precision", precision];
+    const handed = ["train", "run.yaml", ...fields, ...cluster, "--out", out];
     const { stdout, stderr, status } = await layergraft(handed, { cwd: world });
     expect({ status, stderr }).toMatchObject({ status: DONE });
-    let line = /^Start it with: (.*)$/m.exec(stdout)?.[1] ?? "";
-    if (precision === "bfloat16") {
-      // A field of plans, which the command line does not have.
-      const run = { ...parse(readFileSync(join(world, "run.yaml"), "utf8")), steps: 4, batch: 4, method };
-      const folder = `${join(world, out)} b`;
-      await handOverRun({ run: { ...checkRun(run), out: folder }, folder: world, cluster: { processes, precision } });
-      line = line.replace(join(world, out), folder);
-    }
+    const line = /^Start it with: (.*)$/m.exec(stdout)?.[1] ?? "";
     await promisify(execFile)("bash", ["-c", line], {
       cwd: world,
       maxBuffer: 1 << 26,
       env: environment(python),
     });
-    const folder = precision === "bfloat16" ? `${out} b` : out;
-    const [ours, theirs] = [join(world, "trained"), join(world, folder, "out")].map((at) =>
-      steps(join(at, "log.jsonl")),
-    );
+    const [ours, theirs] = [join(world, "trained"), join(world, out, "out")].map((at) => steps(join(at, "log.jsonl")));
     expect(theirs).toHaveLength(4);
     const apart = (theirs ?? []).map(({ loss = Number.NaN }, i) => Math.abs(loss - (ours?.[i]?.loss ?? Number.NaN)));
     process.stderr.write(
       `${method} ${precision} ${processes}: ${theirs?.map(({ loss }) => loss?.toFixed(6)).join(" ")}; apart ${Math.max(...apart).toExponential(1)}\n`,
     );
-    // On an H100, float32 was 1.5e-7 apart at most, bfloat16 0.014.
-    expect(Math.max(...apart)).toBeLessThan(precision === "float32" ? 1e-5 : 0.03);
+    // On an H100, float32 was 1.5e-7 apart at most, mixed 0.014; on a CPU, bfloat16 was 0.032.
+    expect(Math.max(...apart)).toBeLessThan({ float32: 1e-5, mixed: 0.03, bfloat16: 0.1 }[precision]);
   },
 );
 

@@ -27,6 +27,9 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 
 const select = (text: string) => resolveSelection(text, { tensors: source.tensors, layers: 3 });
 
+const weights = () =>
+  [...source.tensors.values()].reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
+
 /** Two rows: one of a whole width, and one padded, or packed with two samples. */
 function batch(number: number, packed = false): TrainingBatch {
   const first = 10 * number;
@@ -82,6 +85,7 @@ const lines = async (name: string) =>
 describe("writeTrlRun", () => {
   it("writes the sequences in their order, labels where transformers looks for them, no padding", async () => {
     const written = await write();
+    expect(written.memory).toEqual({ bfloat16: 8 * weights(), float32: 16 * weights() });
     expect(written).toMatchObject({ sequences: 12, tokens: 36, folder: join(root, "run") });
     const data = await lines(TRL_FILES.data);
     expect(data).toHaveLength(12);
@@ -156,7 +160,10 @@ describe("writeTrlRun", () => {
     const plan = planLora(select("q_proj of layers 0-1"), source.tensors, {
       ...{ rank: 2, alpha: 4, rank_stabilised: true, dropout: 0.1 },
     });
-    await write({ lora: plan });
+    const { memory } = await write({ lora: plan });
+    // Weights, and for each factor 4 bytes of itself, its gradient and two moments.
+    const factors = plan.modules.reduce((sum, one) => sum + 2 * (one.in + one.out), 0);
+    expect(memory).toEqual({ bfloat16: 2 * weights() + 16 * factors, float32: 4 * weights() + 16 * factors });
     const { tensors } = await openSafetensors(join(root, "run", TRL_FILES.adapter, "adapter_model.safetensors"));
     const groups = (await json(TRL_FILES.run)).groups as { names: string[] }[];
     expect(groups.flatMap(({ names }) => names).sort()).toEqual(tensors.map(({ name }) => name).sort());
