@@ -102,9 +102,9 @@ const fewProblems = () =>
 let hub: FakeHub;
 beforeAll(async () => {
   await writeExample(world);
-  cpSync(join(import.meta.dirname, "fixtures/quantised/fp8-block"), join(world, "quantised-model"), {
-    recursive: true,
-  });
+  for (const name of ["quantised-model", "other-quantised-model"]) {
+    cpSync(join(import.meta.dirname, "fixtures/quantised/fp8-block"), join(world, name), { recursive: true });
+  }
   hub = await FakeHub.start();
   // Stand-ins for the models that the guides name, with as many layers as they have, and for those of the reader.
   const models = ["lightonai/Qwen3-8B-EN", "lightonai/Qwen3-8B-SW", "org/one", "org/two"];

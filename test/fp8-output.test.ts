@@ -120,6 +120,11 @@ it("copied layers keep their bytes beside computed ones", async () => {
   expect(toNumbers(tensors.get(`${name}_scale_inv`) as ReadTensor)).toEqual(wanted.scales);
   expect([...(tensors.get(name)?.data ?? [])]).toEqual(wanted.codes);
   expect(configOf(out)).toEqual(configOf(task));
+  const summaryOf = async (dtype: "fp8" | "bfloat16") => {
+    const opened = await planRecipe({ method: "soup", models, dtype } as RecipeInput);
+    return summarizePlan(opened.asStored ?? opened);
+  };
+  expect((await summaryOf("fp8")).ownership).toEqual((await summaryOf("bfloat16")).ownership);
 });
 
 it("layers of a plain model, and of one in another form, take the form of the model that leads", async () => {

@@ -139,7 +139,7 @@ export function sourceLabels({ recipe, sources }: Plan): ReadonlyMap<string, str
 
 /** Source of each layer, once owners are measured. */
 export function measuredOwnership(plan: Plan, measured: Measured): Ownership[] {
-  const steps = plan.steps.map((step) => {
+  const steps = unencoded(plan).map((step) => {
     if (hasOperation(step.value)) return step;
     const sources = flatten(step.value, measured).terms.flatMap((term) => (isLeaf(term) ? [term.source] : []));
     // A source within a nested recipe counts as that recipe.
@@ -150,8 +150,18 @@ export function measuredOwnership(plan: Plan, measured: Measured): Ownership[] {
   return ownershipOf({ ...plan, steps });
 }
 
+/** The steps of a plan by their values, whatever encodes them; scales are left out. */
+function unencoded({ steps, measurements }: Plan): Step[] {
+  const scales = new Set(measurements.flatMap(({ kind, id }) => (kind === "scales" ? [id] : [])));
+  return steps.flatMap(({ value, ...step }): Step[] => {
+    if (!("op" in value)) return [{ ...step, value }];
+    if (value.op === "given" && scales.has(value.values)) return [];
+    return [{ ...step, value: (value.op === "divide-blocks" && value.of[0]) || value }];
+  });
+}
+
 function ownershipOf(plan: Plan): Ownership[] {
-  const byLayer = groupBy(plan.steps, ({ layer }) => layer);
+  const byLayer = groupBy(unencoded(plan), ({ layer }) => layer);
   const layers: (number | null)[] = Array.from({ length: plan.layers }, (_, layer) => layer);
   return [...layers, null].map((layer) => {
     const steps = byLayer.get(layer) ?? [];
