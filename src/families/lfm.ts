@@ -57,6 +57,7 @@ export const lfm: readonly Family[] = [
         layer: (index) => ({ has: [isFull(index) ? "attention" : "recurrence", "feedForward"] }),
       };
     },
+    llamaCpp: { name: "lfm2", recurrence: "convolution", outputNorm: "token_embd_norm" },
   },
   { name: "LFM2 MoE", modelTypes: ["lfm2_moe"], kinds: [denseBefore("num_dense_layers", 1)] },
 ];

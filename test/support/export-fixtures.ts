@@ -57,6 +57,7 @@ const PLAIN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   ernie4_5: { use_bias: false },
   hunyuan: { attention_bias: false },
   apertus: { attention_bias: false },
+  lfm2: { conv_bias: false },
   "gemma4-one": {
     attention_bias: false,
     rope_parameters: {

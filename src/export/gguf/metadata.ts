@@ -12,7 +12,7 @@ export interface ComputedTensor {
 /** Keys of a decoder, each after the architecture's name. */
 export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Metadata {
   const { hidden, heads, feedForward, contextLength, vocabularySize, layers, norm } = spec;
-  const { attention, logitSoftcap, layerInputs } = spec;
+  const { attention, logitSoftcap, layerInputs, recurrence } = spec;
   const [rope] = spec.ropes as [RopeSpec];
   const { headDim } = layers.find(({ window }) => window === null) ?? spec;
   const { scales = [] } = architecture;
@@ -23,7 +23,8 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
     ["block_count", u32(layers.length)],
     ["feed_forward_length", byLayer(layers.map(({ weights: { up } }) => up?.weight.shape[0] ?? feedForward))],
     ["attention.head_count", u32(heads)],
-    ["attention.head_count_kv", byLayer(layers.map(({ kvHeads }) => kvHeads))],
+    // 0 in layers without attention.
+    ["attention.head_count_kv", byLayer(layers.map(({ kvHeads, weights }) => (weights.q ? kvHeads : 0)))],
     ["attention.key_length", u32(headDim)],
     ["attention.value_length", u32(headDim)],
     [norm.kind === "rms" ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", f32(norm.eps)],
@@ -31,6 +32,7 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
     ["rope.freq_base", f32(rope.theta)],
     ...scalingKeys(rope, architecture),
   ];
+  if (recurrence?.kind === "convolution") keys.push(["shortconv.l_cache", u32(recurrence.kernel)]);
   const local = spec.ropes[1];
   if (local) keys.push(["rope.freq_base_swa", f32(local.theta)]);
   const windowed = layers.find((layer) => layer.window !== null);

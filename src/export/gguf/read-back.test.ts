@@ -125,6 +125,7 @@ it.each([
     },
     /its rotation changes scores or long texts/,
   ],
+  ["lfm2", {}, /its 3 projections mix, convolution, mixed have a bias/],
 ])("%s with %j is refused", async (family, changes, message) => {
   const source = await openModelSource(join(DECODERS, family));
   const config = { ...source.config, json: { ...source.config.json, ...changes } };
@@ -142,6 +143,34 @@ it("a multimodal model is exported by its text part, with a note", async () => {
   expect(plan.notes).toContain("only the text part of this multimodal model is exported");
   const { notes } = await planGguf(await openModelSource(await copyDecoder(folder, "gemma3")), { type: "f32" });
   expect(notes).not.toContain("only the text part of this multimodal model is exported");
+});
+
+it("LFM2 has the tensors and the keys of llama.cpp's converter (conversion/lfm2.py)", async () => {
+  const model = await copyDecoder(folder, "lfm2");
+  const file = readGguf(await exported(model, "f32", "lfm2"));
+  const stored = await tensorsOf(model);
+  const inLayer = { ...{ operator_norm: "attn_norm", ffn_norm: "ffn_norm" }, "feed_forward.w1": "ffn_gate" };
+  const convolution = { "conv.in_proj": "shortconv.in_proj", "conv.conv": "shortconv.conv" };
+  const names = new Map<string, string>([
+    ["token_embd", "model.embed_tokens"],
+    ["token_embd_norm", "model.embedding_norm"],
+    ["output", "lm_head"],
+    ...Object.entries({ ...inLayer, ...convolution, "conv.out_proj": "shortconv.out_proj" }).map(
+      ([theirs, name]): [string, string] => [`blk.2.${name}`, `model.layers.2.${theirs}`],
+    ),
+    ["blk.1.attn_output", "model.layers.1.self_attn.out_proj"],
+    ["blk.1.attn_q_norm", "model.layers.1.self_attn.q_layernorm"],
+  ]);
+  for (const [name, theirs] of names) {
+    const { bytes } = file.tensors.get(`${name}.weight`) ?? {};
+    expect(Buffer.from(bytes ?? []).equals(stored.get(`${theirs}.weight`) as Buffer), name).toBe(true);
+  }
+  expect(file.tensors.size).toBe(stored.size);
+  expect(file.tensors.get("blk.0.shortconv.conv.weight")?.shape).toEqual([12, 4]);
+  const { metadata } = file;
+  expect(metadata.get("lfm2.attention.head_count_kv")).toEqual([0, 1, 0]);
+  expect(metadata.get("lfm2.shortconv.l_cache")).toBe(4);
+  expect(metadata.get("lfm2.feed_forward_length")).toBe(10);
 });
 
 it("the text part of Qwen3-VL is a Qwen 3", async () => {

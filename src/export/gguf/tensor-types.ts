@@ -110,9 +110,9 @@ function parseRule(entry: string): Rule {
   }
 }
 
-/** Vectors, and the norms of Cohere's heads, stay float32. */
+/** Vectors, the norms of Cohere's heads and short convolutions stay float32. */
 function isMatrix({ name, shape }: TypedTensor): boolean {
-  return shape.length > 1 && name.endsWith("weight") && !name.endsWith("_norm.weight");
+  return shape.length > 1 && name.endsWith("weight") && !/_norm\.weight$|shortconv\.conv\.weight$/.test(name);
 }
 
 /** The encoding of a matrix before its rows are looked at. */

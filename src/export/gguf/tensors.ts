@@ -39,6 +39,9 @@ const NAMES: Readonly<Record<string, string>> = {
   inputUp: "proj",
   afterInput: "post_norm",
   scale: "layer_output_scale",
+  mix: "shortconv.in_proj",
+  convolution: "shortconv.conv",
+  mixed: "shortconv.out_proj",
 };
 
 /** Names of tensors that hold several projections. */
@@ -67,7 +70,9 @@ export function planTensors(
     const step = source.tensors.get(stored.get(weight.name) ?? "") as Step;
     const shape = weight.rows ? [weight.rows.of, ...weight.shape.slice(1)] : weight.shape;
     if (step.shape.join() !== shape.join()) wrong.push(`${step.tensor} is [${step.shape}], not [${shape}]`);
-    tensors.set(name, { name, shape, layer, step, divisor: 1, plus: 0, interleave: undefined, ...traits });
+    // llama.cpp has convolutions [channels, kernel].
+    const flat = shape.length === 3 ? shape.filter((extent, axis) => axis !== 1 || extent !== 1) : shape;
+    tensors.set(name, { name, shape: flat, layer, step, divisor: 1, plus: 0, interleave: undefined, ...traits });
   };
 
   const { headDim, norm, attention, layers, layerInputs } = spec;
@@ -97,8 +102,9 @@ export function planTensors(
       if (bias) add(`${name}.bias`, bias, index, { divisor: scaled, interleave });
     }
   }
-  add("output_norm.weight", spec.finalNorm.weight, -1, { plus: norm.offset });
-  if (spec.finalNorm.bias) add("output_norm.bias", spec.finalNorm.bias, -1);
+  const last = architecture.outputNorm ?? "output_norm";
+  add(`${last}.weight`, spec.finalNorm.weight, -1, { plus: norm.offset });
+  if (spec.finalNorm.bias) add(`${last}.bias`, spec.finalNorm.bias, -1);
   const head = spec.head ?? (architecture.head === "own" ? spec.embedding : null);
   if (head) add("output.weight", head, -1);
   if (wrong.length > 0) throw new MismatchError(`the weights of ${source.name} do not match its configuration:`, wrong);

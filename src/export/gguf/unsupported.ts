@@ -13,10 +13,14 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
     problems.push(`its ${spec.heads} heads of width ${spec.headDim} do not have the hidden width, ${spec.hidden}`);
   }
   if (head === "tied" && spec.head) problems.push("its head is not the embedding");
-  const [layer] = spec.layers;
-  const roles = ["q", "k", "v", "o", "gate", "up", "down"] as const;
-  const biased = roles.filter((role) => layer?.weights[role]?.bias && !biases.includes(role));
+  const roles = ["q", "k", "v", "o", "gate", "up", "down", "mix", "convolution", "mixed"] as const;
+  const biased = roles.filter(
+    (role) => spec.layers.some(({ weights }) => weights[role]?.bias) && !biases.some((other) => other === role),
+  );
   if (biased.length > 0) problems.push(`its ${plural(biased.length, "projection")} ${biased.join(", ")} have a bias`);
+  if (spec.recurrence && spec.recurrence.kind !== architecture.recurrence) {
+    problems.push(`its layers have a recurrence, ${spec.recurrence.kind}`);
+  }
   const { qkNorm } = spec.attention;
   if (qkNorm?.over === "eachHead" && spec.layers.length < (headNormLayers ?? Number.POSITIVE_INFINITY)) {
     problems.push("it has norms of queries and keys");

@@ -1,6 +1,6 @@
 // What a page says of llama.cpp: its name there, what its graph can and cannot compute, and how its files are read.
 // Source: src/models/*.cpp, src/llama-model.cpp and conversion/*.py of ggml-org/llama.cpp, November 2026.
-import type { Activation, DecoderSpec, LayerSpec } from "./spec.js";
+import type { Activation, DecoderSpec, LayerSpec, RecurrenceSpec } from "./spec.js";
 
 export type LinearRole = "q" | "k" | "v" | "o" | "gate" | "up" | "down";
 
@@ -43,6 +43,10 @@ export interface LlamaCpp {
   readonly embeddingScale?: (spec: DecoderSpec) => number;
   /** Factor of scores that it computes itself; default headDim^-0.5. */
   readonly attentionScale?: (spec: DecoderSpec) => number;
+  /** What replaces attention in some layers; default nothing. */
+  readonly recurrence?: RecurrenceSpec["kind"];
+  /** Name of the last norm, where it is not output_norm. */
+  readonly outputNorm?: string;
   /** Fewest layers of a model with norms of queries and keys over each head. */
   readonly headNormLayers?: number;
   /** How its files read as the first of the family's `modelTypes`. Default: as another family of the same name in llama.cpp. */
