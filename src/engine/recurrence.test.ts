@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { allGoldens, distance, type Golden, specOf } from "../../test/support/golden-decoders.js";
 import { Random } from "../kit/random.js";
+import { openEngine } from "./engine.js";
 import { gradients } from "./graph/gradients.js";
 import type { Node } from "./graph/node.js";
 import { buildDecoder, type DecoderOptions } from "./model/decoder-graph.js";
@@ -49,6 +50,20 @@ describe.each(recurrent)("$name", ({ folder, rows, padding, logits, labels, grad
     const found = await packed(folder, texts, {}, (decoder) => ({ logits: decoder.logits }));
     const all = [...logits, ...logits.map((list) => list.slice(0, 2)), ...logits].flat(2);
     expect(distance(found.logits?.data as Float32Array, all)).toBeLessThan(LOGITS);
+  });
+
+  it("continues a common beginning as each text alone", async () => {
+    const engine = await openEngine(folder, { threads: 1 });
+    const [first = []] = rows;
+    const texts = [first, [...first.slice(0, 10), 3, 4, 5], [...first.slice(0, 9), 7]];
+    const [together, alone] = [await engine.score(texts), await Promise.all(texts.map((text) => engine.score([text])))];
+    for (const [i, list] of together.entries()) expect(distance(list, alone[i]?.[0] ?? [])).toBeLessThan(LOGITS);
+    const options = { maxNewTokens: 6, stopIds: [] };
+    const answers = await engine.generate(texts, { ...options, batch: 2 });
+    for (const [i, { ids }] of answers.entries()) {
+      expect(ids).toEqual((await engine.generate([texts[i] ?? []], options))[0]?.ids);
+    }
+    await engine.close();
   });
 
   // y = W x + B A x: where B is 0, its derivative is that of W times A^T.
