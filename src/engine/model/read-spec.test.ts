@@ -279,6 +279,26 @@ describe("fields", () => {
 describe("configurations", () => {
   const OLD = ["llama", "llama-yarn", "qwen2", "cohere2", "gemma3", "phi3-longrope"];
 
+  it("nemotron_h: kinds of layers as letters, as transformers 4 writes them", () => {
+    const changes = { layers_block_type: null, num_hidden_layers: 4, hybrid_override_pattern: "M-*M" };
+    expect(specOf("nemotron_h", changes)).toEqual(specOf("nemotron_h"));
+    const roles = specOf("nemotron_h").layers.map(({ weights }) =>
+      ["mix", "up", "q"].filter((role) => role in weights),
+    );
+    expect(roles).toEqual([["mix"], ["up"], ["q"], ["mix"]]);
+  });
+
+  it("lfm2: which layers attend, and the width of the feed-forward part", () => {
+    const attends = (changes: object) =>
+      specOf("lfm2", { layer_types: null, ...changes }).layers.map(({ weights }) => weights.q !== undefined);
+    expect(attends({})).toEqual([true, true, true]);
+    expect(attends({ full_attn_idxs: [0, 2] })).toEqual([true, false, true]);
+    // int(2 * 11 / 3) = 7, int(1.3 * 7) = 9, and 10 is the next multiple of 5.
+    expect(specOf("lfm2").feedForward).toBe(10);
+    expect(specOf("lfm2", { block_ffn_dim_multiplier: null }).feedForward).toBe(7);
+    expect(specOf("lfm2", { block_ff_dim: 30, block_auto_adjust_ff_dim: false }).feedForward).toBe(30);
+  });
+
   it.each(OLD)("%s reads the same in the layout of transformers 4", (name) => {
     expect(readSpec(configOf(name, "config.old.json"))).toEqual(specOf(name));
   });
@@ -439,6 +459,26 @@ describe("refusals", () => {
     ],
     ["exaone4", { layer_types: null, sliding_window: null }, "sliding_window", /is null/],
     ["glm4", { partial_rotary_factor: null, rope_parameters: { partial_rotary_factor: 1.5 } }, "factor", /is 1.5/],
+    ["lfm2", { layer_types: ["conv", "full_attention", "x"] }, "layer_types", /each one of full_attention, conv/],
+    ["qwen3_next", { num_experts: 8 }, "num_experts", /is 8; mixtures of experts are not supported/],
+    ["qwen3_next", { linear_num_key_heads: 3 }, "linear_num_key_heads", /3; it must divide linear_num_value_heads, 4/],
+    [
+      "granitemoehybrid",
+      { mamba_n_heads: 5 },
+      "mamba_n_heads",
+      /is 5; it must divide the width of the state space, 12/,
+    ],
+    ["granitemoehybrid", { mamba_n_groups: 4 }, "mamba_n_groups", /is 4; it must divide the heads/],
+    ["granitemoehybrid", { time_step_limit: [0, 1] }, "time_step_limit", /has an upper limit/],
+    ["granitemoehybrid", { num_local_experts: undefined }, "num_local_experts", /is 8; mixtures of experts/],
+    ["falcon_h1", { projectors_bias: true }, "projectors_bias", /multipliers of such biases are not supported/],
+    [
+      "nemotron_h",
+      { num_hidden_layers: 4, layers_block_type: ["mlp"] },
+      "layers_block_type",
+      /has 1 entries; the model has 4 layers/,
+    ],
+    ["nemotron_h", { layers_block_type: ["mlp", "moe"] }, "layers_block_type", /has layers of experts/],
     ["phi3-longrope", { original_max_position_embeddings: 1 }, "original_max_position_embeddings", /at least 2/],
   ])("%s with %j", (name, changes, field, message) => {
     const error = refused(name, changes);

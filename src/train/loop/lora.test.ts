@@ -77,6 +77,7 @@ describe("planLora", () => {
     expect(stored({})().modules).toHaveLength(1);
     expect(stored({ transposed: true })).toThrow(/is stored \[in, out\]/);
     expect(stored({ shape: [4, 2, 3] })).toThrow(/several matrices/);
+    expect(stored({ shape: [4, 1, 3] })).toThrow(/no matrix that LoRA can train/); // a convolution
     expect(stored({ part: "router" })).toThrow(/no matrix/);
   });
 });
