@@ -10,7 +10,7 @@ const [HEADS, WIDTH, KERNEL] = [2, 3, 4];
 const lfm2 = specOf("lfm2");
 const state = { heads: HEADS, keyHeads: 1, keyWidth: 1, valueWidth: WIDTH };
 const recurrence = { kind: "delta", kernel: KERNEL, channels: WIDTH, state } as const;
-const layers = lfm2.layers.map((layer) => ({ ...layer, kvHeads: HEADS, headDim: WIDTH }));
+const layers = lfm2.layers.map((layer) => ({ ...layer, kvHeads: HEADS, headDim: WIDTH, valueDim: WIDTH }));
 const spec = { ...lfm2, layers, recurrence };
 const FEED_NAMES = [pastInputs(0), pastState(0), pastKey(1), pastValue(1), pastInputs(2), pastState(2)];
 

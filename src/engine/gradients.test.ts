@@ -84,10 +84,11 @@ async function weightsOf(folder: string, spec: DecoderSpec, inputs: ReturnType<t
 /** The loss, and its derivative by those stored tensors that are wanted: parts of fused ones together again. */
 async function learn(expected: Golden, isWanted: (tensor: string) => boolean) {
   const spec = readSpec(await readConfig(expected.folder));
-  const { graph, weights, logits } = buildDecoder(spec);
+  const { graph, weights, logits, balance } = buildDecoder(spec);
   const labels = graph.input("labels", "i64", ["rows"]);
   const shares = graph.input("shares", "f32", ["rows"]);
-  const loss = graph.sum(graph.mul(graph.crossEntropy(logits, labels), shares), [0]);
+  const ofLabels = graph.sum(graph.mul(graph.crossEntropy(logits, labels), shares), [0]);
+  const loss = balance ? graph.add(ofLabels, balance) : ofLabels;
   const bound = await weightsOf(expected.folder, spec, weights);
   const wanted = bound.filter(({ tensor, isConstant }) => !isConstant && isWanted(tensor));
   const nodes = gradients(

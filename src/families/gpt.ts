@@ -1,7 +1,12 @@
 // GPT-2 and its descendants.
+import { readRouting } from "./page/experts.js";
 import type { Family } from "./page/family.js";
 import { everyNth } from "./page/layer-kinds.js";
+import { readRope } from "./page/rope.js";
 import { PRE_NORMS } from "./page/tensor-names.js";
+import { attentionBiases, layerKinds } from "./page/traits.js";
+
+const WINDOWS = everyNth(2);
 
 export const gpt: readonly Family[] = [
   {
@@ -49,7 +54,42 @@ export const gpt: readonly Family[] = [
       },
     ],
   },
-  { name: "gpt-oss", modelTypes: ["gpt_oss"], kinds: [everyNth(2)] },
+  {
+    name: "gpt-oss", // sinks of attention, and experts with limits
+    modelTypes: ["gpt_oss"],
+    reference: "OpenAI 2025, arXiv 2508.10925; transformers GptOssForCausalLM",
+    kinds: [WINDOWS],
+    defaults: {
+      ...{ vocab_size: 201_088, hidden_size: 2880, intermediate_size: 2880, head_dim: 64, num_attention_heads: 64 },
+      ...{ num_key_value_heads: 8, sliding_window: 128, max_position_embeddings: 131_072, rms_norm_eps: 1e-5 },
+      ...{ attention_bias: true, num_local_experts: 128, num_experts_per_tok: 4, router_aux_loss_coef: 0.001 },
+      ...{ swiglu_alpha: 1.702, swiglu_limit: 7 },
+      rope_parameters: {
+        rope_type: "yarn",
+        rope_theta: 150_000,
+        factor: 32,
+        truncate: false,
+        original_max_position_embeddings: 4096,
+      },
+    },
+    traits: (fields, sizes) => {
+      const kinds = layerKinds(fields, sizes.layers, WINDOWS);
+      return {
+        biases: attentionBiases(fields),
+        sinks: "self_attn.sinks",
+        ropes: [readRope({ fields, ...sizes, theta: 150_000 })],
+        layer: (index) => ({ window: kinds[index]?.window }),
+        experts: {
+          routing: readRouting(fields, "num_local_experts", "intermediate_size", {
+            clamp: { limit: fields.positive("swiglu_limit"), alpha: fields.positive("swiglu_alpha") },
+          }),
+          router: "mlp.router",
+          routerBias: true,
+          names: { layout: "pairs", gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" },
+        },
+      };
+    },
+  },
 ];
 
 /** The kinds of GPT-Neo's layers: groups of kinds, each with how often they repeat. */

@@ -68,6 +68,7 @@ export { brief, ConfigFields, type Json } from "./page/config-fields.js";
 export {
   type ExpertTraits,
   type Family,
+  type LatentTraits,
   type LayerHalf,
   type LayerTraits,
   LLAMA_DEFAULTS,

@@ -237,7 +237,7 @@ it("leaves constants of a model as they are, as transformers does", async () => 
   const { trained, notes } = await prepared({ base: "gemma4", data, train: "all" }, (run) => run);
   expect(trained.has("model.embed_tokens_per_layer.weight")).toBe(true);
   expect([...trained].filter((name) => name.endsWith("layer_scalar"))).toEqual([]);
-  expect(notes).toContain("4 tensors of train are constants or outside the decoder and not trained");
+  expect(notes).toContain("4 tensors of train are not trained, as they are constants");
 });
 
 describe("data", () => {

@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModelSource } from "../engine/index.js";
-import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
+import { locateWeights, readSpec, weightsOf, weightsOfExperts } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import { digestOfFile, exists } from "../kit/files/index.js";
@@ -152,16 +152,33 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const checkpoint = [...source.sources.values()][0];
   const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };
   const { stored } = locateWeights(spec, source.tensors.keys(), source.name);
-  const own = new Set(weightsOf(spec).flatMap(({ name, isConstant }) => (isConstant ? [] : [stored.get(name)])));
+  const own = new Set(stored.values());
+  // LoRA trains matrices of all tokens, as PEFT's linear modules are. No loss depends on what corrects scores of experts.
+  const fixed = new Set(
+    spec.layers.flatMap(({ experts }) => {
+      if (!experts) return [];
+      const { correction } = experts;
+      const untrained = run.method === "lora" ? weightsOfExperts(experts) : correction ? [correction] : [];
+      return untrained.map(({ name }) => stored.get(name) ?? name);
+    }),
+  );
+  for (const { name, isConstant } of weightsOf(spec)) if (isConstant) fixed.add(stored.get(name) ?? name);
   const notes = [...source.notes];
   const select = (selection: string, field: string): ReadonlySet<string> => {
     const chosen = resolveSelection(selection, { tensors: source.tensors, layers: spec.layers.length, field });
-    const known = new Set([...chosen].filter((name) => own.has(name)));
-    if (known.size === 0) throw RecipeError.at({ field }, `${field}: ${selection} is outside the decoder`);
-    if (known.size < chosen.size)
-      notes.push(
-        `${chosen.size - known.size} tensors of ${field} are constants or outside the decoder and not trained`,
+    const inside = [...chosen].filter((name) => own.has(name));
+    const known = new Set(inside.filter((name) => !fixed.has(name)));
+    if (known.size === 0)
+      throw RecipeError.at(
+        { field },
+        `${field}: ${selection} is outside of what ${run.method === "lora" ? "LoRA trains here" : "the decoder trains"}`,
       );
+    if (inside.length < chosen.size)
+      notes.push(`${chosen.size - inside.length} tensors of ${field} are outside the decoder and not trained`);
+    if (known.size < inside.length) {
+      const why = run.method === "lora" ? "LoRA does not train experts" : "they are constants";
+      notes.push(`${inside.length - known.size} tensors of ${field} are not trained, as ${why}`);
+    }
     return known;
   };
 

@@ -157,6 +157,7 @@ function specOf(layers: number, tied = true): DecoderSpec {
       rope: 0,
       kvHeads: 1,
       headDim: 2,
+      valueDim: 2,
       weights: {
         q: { ...weight(`${i}.q`, 4, 4), bias: { name: `${i}.q.bias`, shape: [4] } },
         k: weight(`${i}.k`, 2, 4),

@@ -16,7 +16,7 @@ import type { Dim } from "../graph/dim.js";
 import { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
 import { type CachePart, cacheParts, FEEDS, feedShape, pastKey, pastValue, ropeCos, ropeSin } from "./feeds.js";
-import { type MixedExperts, mixExperts } from "./mix-experts.js";
+import { imbalance, type MixedExperts, mixExperts } from "./mix-experts.js";
 import { recurrence, softplus } from "./recurrence-graph.js";
 
 /** Changes the result of a projection, such as by adding the product of low-rank factors. */
@@ -48,8 +48,8 @@ export interface Decoder {
    * or of all [B, K, P + T, E] if joined; what a convolution reads of the new positions [B, T, channels].
    */
   readonly fresh: ReadonlyMap<string, Node>;
-  /** How the tokens of each layer with experts chose theirs. */
-  readonly mixed: readonly MixedExperts[];
+  /** What training adds to the mean loss of labels, so that experts are chosen evenly; for models that say so. */
+  readonly balance: Node | undefined;
 }
 
 /** The input name of a stored weight; rows of a tensor have their own. */
@@ -60,6 +60,20 @@ export function weightName({ name, rows }: StoredWeight): string {
 export function buildDecoder(spec: DecoderSpec, options: DecoderOptions = {}): Decoder {
   return new Builder(spec, options).build();
 }
+
+/** Of latents, whatever the epsilon of other norms is (modeling_deepseek_v3.py of transformers 5.24). */
+const LATENT_NORM: NormSpec = { kind: "rms", eps: 1e-6, offset: 0 };
+
+/** Queries [B, H, T, E], keys [B, K, T, E] and values [B, K, T, valueDim]. */
+/** What attention computes of x; without keys and values where they are those of another layer. */
+interface Projected {
+  readonly query: Node;
+  readonly gate?: Node | undefined;
+  readonly key?: Node | undefined;
+  readonly value?: Node | undefined;
+}
+
+const PADDING = 0;
 
 // Added to scores of masked keys: far below any score, and far from overflow.
 const MASKED = -1e30;
@@ -102,8 +116,17 @@ class Builder {
       streams,
       logits: this.#cap(scaled, spec.logitSoftcap),
       fresh: this.#fresh,
-      mixed: this.#mixedExperts,
+      balance: this.#balance(),
     };
+  }
+
+  #balance(): Node | undefined {
+    const graph = this.#graph;
+    const { routing } = this.#spec;
+    if (!routing || routing.balance === null || this.#mixedExperts.length === 0) return undefined;
+    const segments = graph.reshape(graph.input(FEEDS.segments, "i64", ["batch", "time"]), ["batch*time"]);
+    const isReal = graph.cast(graph.less(graph.constant(PADDING, [], "i64"), segments), "f32");
+    return graph.mul(imbalance(graph, routing, this.#mixedExperts, isReal), routing.balance);
   }
 
   /** x [B T, D] after a layer. */
@@ -232,21 +255,16 @@ class Builder {
   #attention(x: Node, layer: LayerSpec, index: number, { q, o }: Readonly<Record<"q" | "o", LinearWeights>>): Node {
     const graph = this.#graph;
     const { heads, attention } = this.#spec;
-    const { kvHeads, headDim, keysOf = index } = layer;
-    const { k, v, qNorm, kNorm } = layer.weights;
-    const asked = this.#linear(x, q);
-    const halves = graph.reshape(asked, ["batch*time", heads, attention.gated ? 2 * headDim : headDim]);
-    const half = (i: number) =>
-      graph.reshape(graph.slice(halves, 2, i * headDim, (i + 1) * headDim), ["batch*time", heads * headDim]);
-    const query = this.#grow(this.#turned(attention.gated ? half(0) : asked, heads, qNorm, layer));
+    const { kvHeads, headDim, valueDim, keysOf = index } = layer;
+    const { kv, sinks } = layer.weights;
+    const own = kv ? this.#latent(x, layer, q) : this.#projected(x, layer, q);
+    const query = this.#grow(own.query);
     const [pastKeys, pastValues] = [this.#past(pastKey(keysOf)), this.#past(pastValue(keysOf))];
     const past = pastKeys && pastValues ? { key: pastKeys, value: pastValues } : undefined;
     const isJoined = this.#options.cached === "joined";
-    if (k && v) {
-      const key = this.#turned(this.#linear(x, k), kvHeads, kNorm, layer);
-      const value = this.#valueHeads(this.#linear(x, v), layer);
-      this.#fresh.set(pastKey(index), past && isJoined ? graph.concat([past.key, key], 2) : key);
-      this.#fresh.set(pastValue(index), past && isJoined ? graph.concat([past.value, value], 2) : value);
+    if (own.key && own.value) {
+      this.#fresh.set(pastKey(index), past && isJoined ? graph.concat([past.key, own.key], 2) : own.key);
+      this.#fresh.set(pastValue(index), past && isJoined ? graph.concat([past.value, own.value], 2) : own.value);
     }
     const [key, value] = [this.#fresh.get(pastKey(keysOf)) as Node, this.#fresh.get(pastValue(keysOf)) as Node];
 
@@ -267,16 +285,68 @@ class Builder {
     if (past && !isJoined) {
       // Scores of cached and of new keys are computed apart and joined, so the cache is never copied.
       const scores = graph.concat([scoresWith(past.key), scoresWith(key)], -1);
-      const shares = graph.softmax(graph.add(scores, mask));
+      const shares = this.#shares(graph.add(scores, mask), sinks);
       const before = graph.slice(shares, -1, 0, "past");
       const now = graph.slice(shares, -1, "past", "past+time");
       mixed = graph.add(mixWith(before, past.value), mixWith(now, value));
     } else {
-      mixed = mixWith(graph.softmax(graph.add(scoresWith(key), mask)), value);
+      const shares = this.#shares(graph.add(scoresWith(key), mask), sinks);
+      mixed = mixWith(graph.slice(shares, -1, 0, key.shape[2] as string), value);
     }
-    const together = graph.transpose(graph.reshape(mixed, ["batch", heads, "time", headDim]), [0, 2, 1, 3]);
-    const flat = graph.reshape(together, ["batch*time", heads * headDim]);
-    return this.#linear(attention.gated ? graph.mul(flat, graph.sigmoid(half(1))) : flat, o);
+    const together = graph.transpose(graph.reshape(mixed, ["batch", heads, "time", valueDim]), [0, 2, 1, 3]);
+    const flat = graph.reshape(together, ["batch*time", heads * valueDim]);
+    return this.#linear(own.gate ? graph.mul(flat, graph.sigmoid(own.gate)) : flat, o);
+  }
+
+  /** Shares of scores [B, H, T, S]; with sinks, theirs at the end. */
+  #shares(scores: Node, sinks: NormWeights | undefined): Node {
+    const graph = this.#graph;
+    if (!sinks) return graph.softmax(scores);
+    const { heads } = this.#spec;
+    const sink = graph.reshape(this.#weight(sinks.weight), [1, heads, 1, 1]);
+    return graph.softmax(graph.concat([scores, graph.expand(sink, ["batch", heads, "time", 1])], -1));
+  }
+
+  #projected(x: Node, layer: LayerSpec, q: LinearWeights): Projected {
+    const graph = this.#graph;
+    const { heads, attention } = this.#spec;
+    const { kvHeads, headDim, weights } = layer;
+    const { k, v, qNorm, kNorm } = weights;
+    const asked = this.#linear(x, q);
+    const halves = graph.reshape(asked, ["batch*time", heads, attention.gated ? 2 * headDim : headDim]);
+    const half = (i: number) =>
+      graph.reshape(graph.slice(halves, 2, i * headDim, (i + 1) * headDim), ["batch*time", heads * headDim]);
+    return {
+      query: this.#turned(attention.gated ? half(0) : asked, heads, qNorm, layer),
+      gate: attention.gated ? half(1) : undefined,
+      key: k && this.#turned(this.#linear(x, k), kvHeads, kNorm, layer),
+      value: v && this.#valueHeads(this.#linear(x, v), layer),
+    };
+  }
+
+  /** Latent attention (arXiv 2405.04434, section 2.1): keys and values of a latent, and one rotated part for all heads. */
+  #latent(x: Node, layer: LayerSpec, q: LinearWeights): Projected {
+    const graph = this.#graph;
+    const { heads } = this.#spec;
+    const { headDim, valueDim } = layer;
+    const { qDown, qDownNorm, kvDown, kvDownNorm, kv } = layer.weights as LayerWeights &
+      Required<Pick<LayerWeights, "kvDown" | "kvDownNorm" | "kv">>;
+    const rank = kvDownNorm.weight.shape[0] as number;
+    const rotated = (kvDown.weight.shape[0] as number) - rank;
+    const plain = headDim - rotated;
+    const narrow = qDown ? this.#norm(this.#linear(x, qDown), LATENT_NORM, qDownNorm) : x;
+    const queries = this.#heads(this.#linear(narrow, q), heads);
+    const turned = this.#rotate(graph.slice(queries, -1, plain, headDim), layer);
+    const down = this.#linear(x, kvDown);
+    const shared = this.#rotate(this.#heads(graph.slice(down, -1, rank, rank + rotated), 1), layer);
+    const latent = this.#norm(graph.slice(down, -1, 0, rank), LATENT_NORM, kvDownNorm);
+    const both = this.#heads(this.#linear(latent, kv), heads);
+    const spread = graph.expand(shared, ["batch", heads, "time", rotated]);
+    return {
+      query: graph.concat([graph.slice(queries, -1, 0, plain), turned], -1),
+      key: graph.concat([graph.slice(both, -1, 0, plain), spread], -1),
+      value: graph.slice(both, -1, plain, plain + valueDim),
+    };
   }
 
   /** A part of the cache, by its feed; undefined without one. */
@@ -286,11 +356,11 @@ class Builder {
   }
 
   /** [B T, heads E] as [B, heads, T, E], normalised where the family does. */
-  #heads(x: Node, heads: number, { headDim }: LayerSpec, weights?: NormWeights): Node {
+  #heads(x: Node, heads: number, weights?: NormWeights): Node {
     const graph = this.#graph;
     const { qkNorm } = this.#spec.attention;
     const wide = weights && qkNorm?.over === "width" ? this.#norm(x, qkNorm, weights) : x;
-    const apart = graph.reshape(wide, ["batch", "time", heads, headDim]);
+    const apart = graph.reshape(wide, ["batch", "time", heads, (x.shape[1] as number) / heads]);
     const normal = weights && qkNorm && qkNorm.over !== "width" ? this.#norm(apart, qkNorm, weights) : apart;
     return graph.transpose(normal, [0, 2, 1, 3]);
   }
@@ -298,15 +368,15 @@ class Builder {
   /** Values [B T, K E] as [B, K, T, E], normalised where the family does. */
   #valueHeads(x: Node, layer: LayerSpec): Node {
     const { valueNorm } = this.#spec.attention;
-    const apart = this.#heads(x, layer.kvHeads, layer);
+    const apart = this.#heads(x, layer.kvHeads);
     return valueNorm ? this.#graph.mul(apart, this.#graph.inverseRms(apart, valueNorm.eps)) : apart;
   }
 
   /** Queries or keys [B T, heads E] as [B, heads, T, E], normalised and rotated. */
   #turned(x: Node, heads: number, weights: NormWeights | undefined, layer: LayerSpec): Node {
     const { qkNorm } = this.#spec.attention;
-    if (!weights || !qkNorm?.afterRotation) return this.#rotate(this.#heads(x, heads, layer, weights), layer);
-    return this.#norm(this.#rotate(this.#heads(x, heads, layer), layer), qkNorm, weights);
+    if (!weights || !qkNorm?.afterRotation) return this.#rotate(this.#heads(x, heads, weights), layer);
+    return this.#norm(this.#rotate(this.#heads(x, heads), layer), qkNorm, weights);
   }
 
   /** Queries [B, H, T, E], larger the later their positions. */

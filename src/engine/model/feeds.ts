@@ -8,7 +8,7 @@ export const FEEDS = {
   ids: "ids",
   /** [B, T] positions for rotation, windows and order; 0 for padding. */
   positions: "positions",
-  /** [B, T] the text that a token belongs to; attention stays within it. Padding has its own number. */
+  /** [B, T] the text that a token belongs to, from 1; attention stays within it. Padding has 0. */
   segments: "segments",
   /** [N] rows of the flattened [B T] whose logits are computed. */
   rows: "rows",
@@ -46,11 +46,16 @@ export interface CachePart {
 
 /** The parts of a decoder's cache, layer by layer. */
 export function cacheParts({ layers, recurrence }: DecoderSpec): CachePart[] {
-  return layers.flatMap(({ weights, kvHeads, headDim }, layer): CachePart[] => {
-    const positions = { kind: "positions", strips: kvHeads, length: 0, width: headDim } as const;
+  return layers.flatMap(({ weights, kvHeads, headDim, valueDim }, layer): CachePart[] => {
+    const positions = { kind: "positions", strips: kvHeads, length: 0 } as const;
     const { kernel = 1, channels = 0, state } = recurrence ?? {};
     return [
-      ...(weights.k ? [pastKey(layer), pastValue(layer)].map((feed) => ({ feed, ...positions })) : []),
+      ...(weights.k || weights.kv
+        ? [
+            { feed: pastKey(layer), ...positions, width: headDim },
+            { feed: pastValue(layer), ...positions, width: valueDim },
+          ]
+        : []),
       ...(weights.convolution
         ? [{ feed: pastInputs(layer), kind: "window", strips: 1, length: kernel - 1, width: channels } as const]
         : []),

@@ -6,4 +6,4 @@ export {
 } from "./decoder-graph.js";
 export { FEEDS, pastKey, pastValue, ropeCos, ropeSin } from "./feeds.js";
 export { readSpec } from "./read-spec.js";
-export { locateWeights, weightsOf } from "./weight-names.js";
+export { locateWeights, weightsOf, weightsOfExperts } from "./weight-names.js";

@@ -2,6 +2,7 @@
 import {
   type ConfigFields,
   type DecoderSpec,
+  type LatentTraits,
   type LayerTraits,
   type LayerWeights,
   type LinearWeights,
@@ -30,13 +31,16 @@ const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" 
 export function specOf(family: RunnableFamily, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
   const usual = readSizes(fields, config.layers ?? fields.count(config.layersField));
   const traits = family.traits(fields, usual);
-  const sizes = { ...usual, ...traits.sizes };
+  const { latent } = traits;
+  const headSize = latent ? { headDim: latent.plain + latent.rotated } : {};
+  const sizes = { ...usual, ...traits.sizes, ...headSize };
   const { vocabularySize, hidden } = sizes;
   const tied = config.tied ?? fields.flag("tie_word_embeddings");
   const { layers, ...shape } = sizes;
   return {
     family: family.name,
     ...shape,
+    ...(latent ? { kvHeads: sizes.heads } : {}),
     embeddingScale: traits.embeddingScale ?? 1,
     norm: traits.norm ?? rmsNorm(fields),
     layout: traits.layout ?? "sequential",
@@ -61,7 +65,8 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
       const weights = layerWeights(prefix, { ...sizes, kvHeads, headDim, feedForward }, own, layer);
       const shared = keysOf === undefined ? {} : { keysOf };
       const mixture = experts ? { experts: expertWeights(prefix, hidden, experts) } : {};
-      return { window, rope, kvHeads, headDim, ...shared, weights, ...mixture };
+      const valueDim = latent?.values ?? headDim;
+      return { window, rope, kvHeads, headDim, valueDim, ...shared, weights, ...mixture };
     }),
     embedding: { name: `${traits.names?.embedding ?? "embed_tokens"}.weight`, shape: [vocabularySize, hidden] },
     ...(traits.layerInputs ? { layerInputs: traits.layerInputs } : {}),
@@ -97,7 +102,16 @@ function recurrenceOf({ weights: _, ...spec }: NonNullable<Traits["recurrence"]>
 function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: LayerTraits): LayerWeights {
   const has = layer.has ?? USUAL;
   const { hidden, heads, kvHeads, headDim, feedForward } = sizes;
-  const { fused, biases = {}, factors = {}, normBias = false, norms = PRE_NORMS, feedForward: names = GATED } = traits;
+  const {
+    latent,
+    sinks,
+    fused,
+    biases = {},
+    factors = {},
+    normBias = false,
+    norms = PRE_NORMS,
+    feedForward: names = GATED,
+  } = traits;
   const [width, kv] = [heads * headDim, kvHeads * headDim];
   const q = traits.attention?.gated ? 2 * width : width;
   const self = traits.names?.attention ?? "self_attn";
@@ -135,10 +149,20 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: Layer
   const layerNorms = Object.entries(norms).flatMap(([role, name]) =>
     parts.some((part) => role.endsWith(part)) ? [[role, normWeights(`${prefix}${name}`, [hidden], normBias)]] : [],
   );
-  const attention = () => ({
+  const projected = () => ({
     q: query as LinearWeights,
     ...(layer.keysOf === undefined && key && value ? { k: key, v: value, ...(kNorm ? { kNorm } : {}) } : {}),
-    o: linear(`${self}.${traits.names?.o ?? "o_proj"}`, hidden, width, biases.o, factors.o),
+  });
+  const attention = () => ({
+    ...(latent ? latentWeights(prefix, sizes, latent, linear, biases.qkv) : projected()),
+    o: linear(
+      `${self}.${traits.names?.o ?? "o_proj"}`,
+      hidden,
+      latent ? heads * latent.values : width,
+      biases.o,
+      factors.o,
+    ),
+    ...(sinks ? { sinks: { weight: { name: `${prefix}${sinks}`, shape: [heads] } } } : {}),
     ...(qNorm ? { qNorm } : {}),
   });
   const mlp = () => ({
@@ -163,6 +187,28 @@ function prefixed(weights: RecurrenceWeights, prefix: string): RecurrenceWeights
       { ...rest, weight: named(weight), ...(bias ? { bias: named(bias) } : {}) },
     ]),
   );
+}
+
+/** By DeepSeek's names. */
+function latentWeights(
+  prefix: string,
+  { heads, hidden }: Sizes,
+  { queries, keys, plain, rotated, values }: LatentTraits,
+  linear: (name: string, rows: number, columns: number, bias?: boolean) => LinearWeights,
+  bias = false,
+) {
+  const rows = heads * (plain + rotated);
+  const narrow = (rank: number) => ({
+    q: linear("self_attn.q_b_proj", rows, rank),
+    qDown: linear("self_attn.q_a_proj", rank, hidden, bias),
+    qDownNorm: normWeights(`${prefix}self_attn.q_a_layernorm`, [rank], false),
+  });
+  return {
+    ...(queries === null ? { q: linear("self_attn.q_proj", rows, hidden) } : narrow(queries)),
+    kvDown: linear("self_attn.kv_a_proj_with_mqa", keys + rotated, hidden, bias),
+    kvDownNorm: normWeights(`${prefix}self_attn.kv_a_layernorm`, [keys], false),
+    kv: linear("self_attn.kv_b_proj", heads * (plain + values), keys),
+  };
 }
 
 const QK_NORMS = { q: "q_norm", k: "k_norm" };

@@ -41,6 +41,22 @@ export function mixExperts(parts: ExpertParts, x: Node, experts: ExpertWeights):
   return { y: graph.sum(weighed, [1]), logits, chosen };
 }
 
+/**
+ * How unevenly experts are chosen, over all layers together (Fedus et al., arXiv 2101.03961, equations 4 to 6, as
+ * transformers adds them): 1 times k where all are chosen alike.
+ * @param isReal [N]: 1 for tokens, 0 for padding
+ */
+export function imbalance(graph: Graph, { experts }: RoutingSpec, mixed: readonly MixedExperts[], isReal: Node): Node {
+  const column = graph.reshape(isReal, [isReal.shape[0] as string, 1]);
+  const total = (of: (one: MixedExperts) => Node) =>
+    mixed.map((one) => graph.sum(graph.mul(of(one), column), [0])).reduce((a, b) => graph.add(a, b));
+  const times = total(({ chosen }) => graph.sum(graph.oneHot(chosen, experts), [1]));
+  const shares = total(({ logits }) => graph.softmax(logits));
+  const rows = graph.mul(graph.sum(isReal, [0]), mixed.length);
+  const product = graph.mul(graph.div(times, rows), graph.div(shares, rows));
+  return graph.mul(graph.sum(product, [0]), experts);
+}
+
 /** The experts of each token, and their shares, [N, k]. */
 function route({ graph, routing, linear, weight }: ExpertParts, x: Node, { router, correction }: ExpertWeights) {
   const logits = linear(x, router);

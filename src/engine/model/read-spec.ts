@@ -15,7 +15,7 @@ import { specOf } from "./make-spec.js";
 
 const STILL = "Merging and analysis work for it.";
 
-const EXPERTS = "this family has no mixture of experts";
+const EXPERTS = "experts are not supported in this family";
 
 /** Fields that families do not have. Where one is set, the model differs from its `model_type`. */
 const FOREIGN = {

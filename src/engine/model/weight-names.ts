@@ -30,7 +30,8 @@ export function weightsOf(spec: DecoderSpec): StoredWeight[] {
   ];
 }
 
-function weightsOfExperts({ router, correction, gate, up, gateUp, down }: ExpertWeights): StoredWeight[] {
+/** Every weight of a layer's experts, with the router. */
+export function weightsOfExperts({ router, correction, gate, up, gateUp, down }: ExpertWeights): StoredWeight[] {
   const matrices = [gate, up, gateUp, down].filter((one) => one !== undefined);
   return [
     router.weight,

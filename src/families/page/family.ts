@@ -106,6 +106,20 @@ export interface Traits extends Partial<Pick<DecoderSpec, Trait | Factor>> {
   /** What replaces attention in some layers, and its weights by their names in a layer. */
   readonly recurrence?: RecurrenceSpec & { readonly weights: RecurrenceWeights };
   readonly experts?: ExpertTraits;
+  /** Widths of latent attention; the rotated part of a head follows the plain one. */
+  readonly latent?: LatentTraits;
+  /** Name of the sinks of heads. */
+  readonly sinks?: string;
+}
+
+export interface LatentTraits {
+  /** Of the narrower x before queries; null where queries are made of x. */
+  readonly queries: number | null;
+  /** Of the latent that keys and values are made of. */
+  readonly keys: number;
+  readonly plain: number;
+  readonly rotated: number;
+  readonly values: number;
 }
 
 /** A mixture of experts. */

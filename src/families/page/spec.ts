@@ -212,6 +212,8 @@ export interface LayerSpec {
   /** K and E of this layer, which may differ from those of others (Gemma 4). */
   readonly kvHeads: number;
   readonly headDim: number;
+  /** Width of a head's values; E in most families. */
+  readonly valueDim: number;
   /** The earlier layer whose keys and values it attends to. Default: its own. */
   readonly keysOf?: number;
   readonly weights: LayerWeights;
@@ -245,12 +247,22 @@ export interface ExpertMatrices {
 export interface LayerWeights extends RecurrenceWeights {
   /** [H E, D]; [2 H E, D] with gates. */
   readonly q?: LinearWeights;
-  /** [K E, D]; missing where keys are those of another layer. */
+  /** [K E, D]; missing where keys are those of another layer, or `kv` has both. */
   readonly k?: LinearWeights;
   /** [K E, D]; that of keys where values are keys before their norm. */
   readonly v?: LinearWeights;
-  /** [D, H E] */
+  /** [D, H valueDim] */
   readonly o?: LinearWeights;
+  /** Latent attention (DeepSeek V2, arXiv 2405.04434): x before q, narrower and normalised, where it is. */
+  readonly qDown?: LinearWeights;
+  readonly qDownNorm?: NormWeights;
+  /** x before kv: a latent, and the part of all heads' keys that is rotated. */
+  readonly kvDown?: LinearWeights;
+  readonly kvDownNorm?: NormWeights;
+  /** Of each head, what is not rotated of its keys, above its values. */
+  readonly kv?: LinearWeights;
+  /** [H]: a score of each head beside those of keys, whose share is dropped (gpt-oss). */
+  readonly sinks?: NormWeights;
   readonly qNorm?: NormWeights;
   readonly kNorm?: NormWeights;
   /** [F, D]. down(activation(gate(x)) * up(x)) with a gate; down(activation(up(x))) without. */

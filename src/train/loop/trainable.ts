@@ -107,7 +107,7 @@ export class TrainableDecoder {
     const loss = graph.sum(graph.crossEntropy(decoder.logits, labels), [0]);
     const found = gradients(
       graph,
-      loss,
+      decoder.balance ? graph.add(loss, graph.mul(decoder.balance, countOf(graph, labels))) : loss,
       learning.map(([, node]) => node),
     );
     const outputs: Record<string, Node> = { [LOSS]: loss };
@@ -266,6 +266,11 @@ export class TrainableDecoder {
       feeds[maskName(module)] = { dtype: "f32", shape: [tokens, module.in], data: mask };
     }
   }
+}
+
+/** The number of labels, as a float: losses are sums over them. */
+function countOf(graph: Graph, labels: Node): Node {
+  return graph.sum(graph.cast(graph.equal(labels, labels), "f32"), [0]);
 }
 
 function declareOutputs(
