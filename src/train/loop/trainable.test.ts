@@ -346,3 +346,39 @@ it.runIf(existsSync(GOLDEN))("twenty steps of the golden run", async () => {
   const wanted = new Map(final.map(([name, values]) => [name.slice("final.".length), values]));
   expect(farthest(opened.optimizer, wanted)).toBeLessThan(WITHIN);
 });
+
+// Balanced experts, biases of experts as rows of a table, and a correction that nothing depends on.
+it.each(["granitemoe", "gpt_oss", "glm4_moe"])(
+  "%s has the gradients of PyTorch, padding and balance included",
+  async (name) => {
+    const { folder, rows, padding, width, labels, gradients } = golden(name);
+    const source = await openModelSource(folder);
+    const model = await TrainableDecoder.open(source, { trained: new Set(gradients.keys()), threads: 1 });
+    const optimizer = new Optimizer(model.parameters, {
+      betas: [0.9, 0.999],
+      eps: 1e-8,
+      decay: 0,
+      decay_all: false,
+      clip: false,
+    });
+    await model.initialise(optimizer, 0);
+    const padded = (of: (row: number, at: number) => number) =>
+      Int32Array.from(
+        rows.flatMap((row, i) => [...Array<number>(padding[i] ?? 0).fill(0), ...row.map((_, at) => of(i, at))]),
+      );
+    const found = await model.accumulate(
+      {
+        ...{ rows: rows.length, time: width, ids: padded((row, at) => rows[row]?.[at] ?? 0) },
+        ...{ positions: padded((_, at) => at), segments: padded(() => 1) },
+        labels: Int32Array.from(labels.flatMap((row) => [...row.slice(1), -100].map((label) => Math.max(-1, label)))),
+      },
+      optimizer,
+    );
+    for (const [tensor, { values }] of gradients) {
+      const gradient = optimizer.parameters.get(tensor)?.gradient ?? new Float32Array();
+      const apart = values.map((value, i) => value - (gradient[i] as number) / found.labels);
+      expect(Math.hypot(...apart) / Math.hypot(...values), tensor).toBeLessThan(WITHIN);
+    }
+    await model.close();
+  },
+);
