@@ -68,15 +68,19 @@ const PLAIN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
 };
 
 /** Copies a case, with settings that llama.cpp computes, to a folder with a tokenizer. */
-export async function copyDecoder(folder: string, family: string): Promise<string> {
+export async function copyDecoder(
+  folder: string,
+  family: string,
+  settings = PLAIN[family],
+  isKept = (name: string) => !name.endsWith(".bias"),
+): Promise<string> {
   const model = join(folder, family);
   cpSync(join(DECODERS, family), model, { recursive: true });
-  const settings = PLAIN[family];
   if (settings) {
     const path = join(model, "config.json");
     writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, "utf8")) as object), ...settings }));
     const file = await openSafetensors(join(model, "model.safetensors"));
-    const kept = file.tensors.filter(({ name }) => !name.endsWith(".bias"));
+    const kept = file.tensors.filter(({ name }) => isKept(name));
     const entries = kept.map(async ({ name, dtype, shape, ...at }) => {
       return { name, dtype, shape, data: await readTensor(file, { name, dtype, shape, ...at }) };
     });

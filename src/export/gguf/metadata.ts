@@ -33,6 +33,12 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
     ...scalingKeys(rope, architecture),
   ];
   if (recurrence?.kind === "convolution") keys.push(["shortconv.l_cache", u32(recurrence.kernel)]);
+  const { routing } = spec;
+  if (routing) {
+    keys.push(["expert_count", u32(routing.experts)]);
+    keys.push(["expert_used_count", u32(routing.chosen)]);
+    keys.push(["expert_feed_forward_length", u32(routing.width)]);
+  }
   const local = spec.ropes[1];
   if (local) keys.push(["rope.freq_base_swa", f32(local.theta)]);
   const windowed = layers.find((layer) => layer.window !== null);

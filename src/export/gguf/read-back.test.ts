@@ -4,8 +4,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
+import { readTensors } from "../../../test/support/decoder-fixtures.js";
 import { copyDecoder, writeWide } from "../../../test/support/export-fixtures.js";
-import { readGguf } from "../../../test/support/gguf-reader.js";
+import { type ReadTensor, readGguf } from "../../../test/support/gguf-reader.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
@@ -126,10 +127,36 @@ it.each([
     /its rotation changes scores or long texts/,
   ],
   ["lfm2", {}, /its 3 projections mix, convolution, mixed have a bias/],
+  ["qwen3_moe", {}, /layer 1 has no experts; its shares of experts are not divided by their sum/],
 ])("%s with %j is refused", async (family, changes, message) => {
   const source = await openModelSource(join(DECODERS, family));
   const config = { ...source.config, json: { ...source.config.json, ...changes } };
   await expect(planGguf({ ...source, config }, { type: "f32" })).rejects.toThrow(message);
+});
+
+const floatsOf = (tensor: ReadTensor | undefined) => [...new Float32Array(Uint8Array.from(tensor?.bytes ?? []).buffer)];
+
+it("experts are one tensor, in their order", async () => {
+  const settings = { num_hidden_layers: 1, norm_topk_prob: true };
+  const model = await copyDecoder(folder, "qwen3_moe", settings, (name) => !/layers\.[12]/.test(name));
+  const { metadata, tensors } = readGguf(await exported(model, "f32", "qwen3_moe"));
+  for (const [key, value] of Object.entries({ count: 5, used_count: 2, feed_forward_length: 6 })) {
+    expect(metadata.get(`qwen3moe.expert_${key}`)).toBe(value);
+  }
+  const stored = readTensors(join(model, "model.safetensors"));
+  for (const [role, shape] of [
+    ["gate", [5, 6, 8]] as const,
+    ["up", [5, 6, 8]] as const,
+    ["down", [5, 8, 6]] as const,
+  ]) {
+    const tensor = tensors.get(`blk.0.ffn_${role}_exps.weight`);
+    expect(tensor?.shape).toEqual(shape);
+    const names = [0, 1, 2, 3, 4].map((expert) => `model.layers.0.mlp.experts.${expert}.${role}_proj.weight`);
+    expect(floatsOf(tensor)).toEqual(names.flatMap((name) => stored.get(name)?.values ?? []));
+  }
+  expect(floatsOf(tensors.get("blk.0.ffn_gate_inp.weight"))).toEqual(
+    stored.get("model.layers.0.mlp.gate.weight")?.values,
+  );
 });
 
 it("a multimodal model is exported by its text part, with a note", async () => {

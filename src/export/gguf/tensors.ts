@@ -2,17 +2,18 @@
 
 import type { ModelSource } from "../../engine/index.js";
 import { type DecoderSpec, locateWeights } from "../../engine/model/index.js";
-import type { LlamaCpp } from "../../families/index.js";
+import type { ExpertMatrices, LlamaCpp } from "../../families/index.js";
 import { elementCount, MismatchError } from "../../kit/index.js";
 import type { Step } from "../../merge/index.js";
 
-/** A tensor computed from a step of a plan. */
+/** A tensor computed from steps of a plan. */
 export interface PlannedTensor {
   readonly name: string;
   readonly shape: readonly number[];
   /** -1 outside of layers. */
   readonly layer: number;
-  readonly step: Step;
+  /** One, or that of each expert. */
+  readonly steps: readonly Step[];
   /** Values are divided by this, then `plus` is added. */
   readonly divisor: number;
   readonly plus: number;
@@ -72,7 +73,19 @@ export function planTensors(
     if (step.shape.join() !== shape.join()) wrong.push(`${step.tensor} is [${step.shape}], not [${shape}]`);
     // llama.cpp has convolutions [channels, kernel].
     const flat = shape.length === 3 ? shape.filter((extent, axis) => axis !== 1 || extent !== 1) : shape;
-    tensors.set(name, { name, shape: flat, layer, step, divisor: 1, plus: 0, interleave: undefined, ...traits });
+    const own = { divisor: 1, plus: 0, interleave: undefined, ...traits };
+    tensors.set(name, { name, shape: flat, layer, steps: [step], ...own });
+  };
+  /** The matrices of experts as one tensor. */
+  const addExperts = (name: string, matrices: ExpertMatrices | undefined, layer: number) => {
+    if (!matrices) return;
+    const parts = matrices.weights.map(({ name: weight, shape }) => {
+      const step = source.tensors.get(stored.get(weight) ?? "") as Step;
+      if (step.shape.join() !== shape.join()) wrong.push(`${step.tensor} is [${step.shape}], not [${shape}]`);
+      return step;
+    });
+    const shape = [parts.length, ...(matrices.weights[0]?.shape ?? [])];
+    tensors.set(name, { name, shape, layer, steps: parts, divisor: 1, plus: 0, interleave: undefined });
   };
 
   const { headDim, norm, attention, layers, layerInputs } = spec;
@@ -88,7 +101,7 @@ export function planTensors(
     add("per_layer_model_proj.weight", layerInputs.projection.weight, -1);
     add("per_layer_proj_norm.weight", layerInputs.norm.weight, -1, { plus: norm.offset });
   }
-  for (const [index, { weights }] of layers.entries()) {
+  for (const [index, { weights, experts }] of layers.entries()) {
     for (const [role, { weight, bias }] of Object.entries(weights)) {
       // Constants of activations are metadata; where values are keys, llama.cpp finds no values and takes keys.
       if (!weight.rows && (!NAMES[role] || (role === "v" && weight.name === weights.k?.weight.name))) continue;
@@ -101,6 +114,11 @@ export function planTensors(
       add(`${name}.weight`, weight, index, { divisor: scaled, plus: plus / scaled, interleave });
       if (bias) add(`${name}.bias`, bias, index, { divisor: scaled, interleave });
     }
+    if (!experts) continue;
+    add(`blk.${index}.ffn_gate_inp.weight`, experts.router.weight, index);
+    addExperts(`blk.${index}.ffn_gate_exps.weight`, experts.gate, index);
+    addExperts(`blk.${index}.ffn_up_exps.weight`, experts.up, index);
+    addExperts(`blk.${index}.ffn_down_exps.weight`, experts.down, index);
   }
   const last = architecture.outputNorm ?? "output_norm";
   add(`${last}.weight`, spec.finalNorm.weight, -1, { plus: norm.offset });

@@ -43,7 +43,22 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
     problems.push("it multiplies queries by a number that grows with their positions");
   }
   if (spec.attention.valueNorm && !architecture.localHeads) problems.push("it normalises values");
-  return [...problems, ...windowProblems(spec, architecture), ...ropeProblems(spec, architecture)];
+  return [
+    ...problems,
+    ...expertProblems(spec, architecture),
+    ...windowProblems(spec, architecture),
+    ...ropeProblems(spec, architecture),
+  ];
+}
+
+function expertProblems({ routing, layers }: DecoderSpec, architecture: LlamaCpp): string[] {
+  if (!routing) return [];
+  if (!architecture.experts) return ["it is a mixture of experts"];
+  const dense = layers.findIndex(({ experts }) => experts === undefined);
+  return [
+    ...(dense >= 0 ? [`its layer ${dense} has no experts`] : []),
+    ...(routing.normalised ? [] : ["its shares of experts are not divided by their sum"]),
+  ];
 }
 
 function windowProblems({ layers }: DecoderSpec, { windows, windowedLayers }: LlamaCpp): string[] {

@@ -2,8 +2,9 @@
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { requireUnchanged } from "../../formats/checkpoint/index.js";
+import { encodedBytes } from "../../kernels/index.js";
 import { bytesOf, requireOutside, withFile, writeFully } from "../../kit/files/index.js";
-import { OutputError } from "../../kit/index.js";
+import { elementCount, OutputError } from "../../kit/index.js";
 import { OutputFolder, type RunState, requireEncodable } from "../../merge/output/index.js";
 import { type Measured, packMeasured, Resolver } from "../../tensor/expressions/index.js";
 import type { EncodeJob, Program, StreamOptions } from "../../tensor/streaming/index.js";
@@ -123,17 +124,20 @@ async function fill(
 
 function compile({ source, tensors, computed, layout }: GgufPlan, measured: Measured, path: string): Program {
   const resolver = new Resolver(source.sources, measured);
-  const jobs = tensors.map(({ name, step, divisor, plus, interleave, encoding }, i): EncodeJob => {
-    const value = resolver.evaluation(step.value);
-    return {
-      kind: "encode",
-      name,
-      value: divisor === 1 ? value : { ...value, divisor: value.divisor * divisor },
-      to: { file: 0, offset: layout.offsets[computed.length + i] as number },
-      encoding,
-      ...(plus === 0 ? {} : { plus }),
-      ...(interleave === undefined ? {} : { interleave }),
-    };
+  const jobs = tensors.flatMap(({ name, shape, steps, divisor, plus, interleave, encoding }, i): EncodeJob[] => {
+    const bytes = encodedBytes(encoding, elementCount(shape)) / steps.length;
+    return steps.map((step, part) => {
+      const value = resolver.evaluation(step.value);
+      return {
+        kind: "encode",
+        name,
+        value: divisor === 1 ? value : { ...value, divisor: value.divisor * divisor },
+        to: { file: 0, offset: (layout.offsets[computed.length + i] as number) + part * bytes },
+        encoding,
+        ...(plus === 0 ? {} : { plus }),
+        ...(interleave === undefined ? {} : { interleave }),
+      };
+    });
   });
   return { inputs: resolver.inputs, outputs: [path], jobs };
 }

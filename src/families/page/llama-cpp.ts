@@ -47,6 +47,8 @@ export interface LlamaCpp {
   readonly recurrence?: RecurrenceSpec["kind"];
   /** Name of the last norm, where it is not output_norm. */
   readonly outputNorm?: string;
+  /** Whether it has experts: in all layers, with shares of a softmax that are divided by their sum. Default: no. */
+  readonly experts?: boolean;
   /** Fewest layers of a model with norms of queries and keys over each head. */
   readonly headNormLayers?: number;
   /** How its files read as the first of the family's `modelTypes`. Default: as another family of the same name in llama.cpp. */
