@@ -6,7 +6,7 @@ import { everyNth, FULL, LINEAR } from "./page/layer-kinds.js";
 import { LLAMA_GRAPH, readBiases } from "./page/llama-cpp.js";
 import { MAMBA_DEFAULTS, mamba2, mambaSizes, siluOnly } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
-import { ATTENTION, LLAMA_PARTS, PRE_NORMS } from "./page/tensor-names.js";
+import { LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
 
 const SCALES = { embedding_multiplier: 1, attention_multiplier: 1, residual_multiplier: 1, logits_scaling: 1 };
@@ -83,15 +83,6 @@ export const granite: readonly Family[] = [
     name: "Granite MoE", // 3.0 and 3.1: shares are the softmax over those chosen
     modelTypes: ["granitemoe"],
     reference: "IBM Granite 3.0 language models, 2024; transformers GraniteMoeForCausalLM",
-    tensors: {
-      parts: {
-        ...ATTENTION,
-        ...PRE_NORMS,
-        "block_sparse_moe.router.layer": "router",
-        "block_sparse_moe.input_linear": "gate_up_proj",
-        "block_sparse_moe.output_linear": "down_proj",
-      },
-    },
     defaults: { ...SCALES, num_local_experts: 8, num_experts_per_tok: 2, router_aux_loss_coef: 0.001 },
     traits: (fields) => ({
       ...scales(fields),
