@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { writeTinyTokenizer } from "../../test/support/export-fixtures.js";
 import { type Item, items, WORDS, writeBase, writeItems } from "../../test/support/world.js";
 import { openEngine } from "../engine/index.js";
 import { openSafetensors, readTensor } from "../formats/safetensors/index.js";
@@ -237,7 +238,7 @@ it("leaves constants of a model as they are, as transformers does", async () => 
   const { trained, notes } = await prepared({ base: "gemma4", data, train: "all" }, (run) => run);
   expect(trained.has("model.embed_tokens_per_layer.weight")).toBe(true);
   expect([...trained].filter((name) => name.endsWith("layer_scalar"))).toEqual([]);
-  expect(notes).toContain("4 tensors of train are not trained, as they are constants");
+  expect(notes).toContain("not trained: 4 tensors of train, as they are constants");
 });
 
 describe("data", () => {
@@ -292,5 +293,39 @@ describe("data", () => {
     await expect(go({ base: "broken", batch: 1, data: { source: "odd.jsonl", map } })).rejects.toThrow(
       new RegExp(`^at step \\d the loss is NaN, in batch \\d of data \\("${odd?.prompt} .*"\\); the step was not made`),
     );
+  });
+});
+
+describe("mixtures of experts", () => {
+  const data = { source: "letters.jsonl", map: { prompt: "{prompt}", response: "{response}" }, eos: false };
+  beforeAll(() => {
+    cpSync(join(import.meta.dirname, "../../test/fixtures/decoders/glm4_moe"), join(root, "mixture"), {
+      recursive: true,
+    });
+    writeTinyTokenizer(join(root, "mixture"));
+    const rows = Array.from({ length: 8 }, () => JSON.stringify({ prompt: "abc", response: "def" }));
+    writeFileSync(join(root, "letters.jsonl"), rows.join("\n"));
+  });
+
+  it("LoRA leaves experts out, with a note", async () => {
+    const run = { base: "mixture", data, method: "lora", train: "layers", sequence_length: 8 } as const;
+    await prepared(run, ({ lora, notes }) => {
+      const names = lora?.modules.map(({ tensor }) => tensor) ?? [];
+      expect(names.filter((name) => name.includes(".experts."))).toEqual([]);
+      expect(names).toContain("model.layers.1.mlp.shared_experts.up_proj.weight");
+      expect(notes).toContain("not trained: 20 tensors of train, as LoRA does not train experts");
+    });
+  });
+
+  it("full training leaves out what only corrects the choice of experts", async () => {
+    const run = { base: "mixture", data, method: "full", train: "layers", sequence_length: 8 } as const;
+    await prepared(run, ({ trained, notes }) => {
+      expect(trained).toContain("model.layers.1.mlp.experts.0.up_proj.weight");
+      expect(trained).toContain("model.layers.1.mlp.gate.weight");
+      expect(trained).not.toContain("model.layers.1.mlp.gate.e_score_correction_bias");
+      expect(notes).toContain("not trained: 1 tensor of train, as they are constants");
+    });
+    const result = await go({ ...run, steps: 1, optimizer: { lr: 1e-3 } });
+    expect(logOf(result).every(({ loss = 0 }) => Number.isFinite(loss))).toBe(true);
   });
 });

@@ -5,7 +5,7 @@ import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import { digestOfFile, exists } from "../kit/files/index.js";
 import { CheckpointError, RecipeError } from "../kit/index.js";
-import { formatSome, shellQuote } from "../kit/printing/index.js";
+import { formatSome, plural, shellQuote } from "../kit/printing/index.js";
 import { type OpenedPlan, planRecipe } from "../merge/index.js";
 import { executePlan } from "../merge/output/index.js";
 import type { Tokenizer } from "../text/index.js";
@@ -177,7 +177,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
       notes.push(`${chosen.size - inside.length} tensors of ${field} are outside the decoder and not trained`);
     if (known.size < inside.length) {
       const why = run.method === "lora" ? "LoRA does not train experts" : "they are constants";
-      notes.push(`${inside.length - known.size} tensors of ${field} are not trained, as ${why}`);
+      notes.push(`not trained: ${plural(inside.length - known.size, "tensor")} of ${field}, as ${why}`);
     }
     return known;
   };
