@@ -119,6 +119,8 @@ class Steps(TrainerCallback):
         name = {"stream": RUN["streams"][(step - 1) % len(RUN["streams"])]} if len(RUN["streams"]) > 1 else {}
         self.write({"step": step, "samples": samples, "tokens": STEPS["tokens"][step - 1], **name, "loss": self.loss,
                     "learningRate": RUN["learning_rate"] * STEPS["rates"][step - 1], "gradientNorm": self.optimizer().norm})
+        if self.trainer.is_world_process_zero():
+            print(f"step {step} of {RUN['steps']}, loss {self.loss:.3f}", flush=True)
         last = step == RUN["steps"]
         if self.held_out and (last or reached(RUN["evaluate_every"])):
             control.should_training_stop |= self.measure(step, samples)

@@ -288,7 +288,8 @@ function resourcesOf({ executor }: ExperimentPlan, kind: StepKind) {
 
 function executorOf(plan: ExperimentPlan, events: ExecutorEvents): Executor {
   const { executor, name } = plan;
-  if (executor.kind === "local") return new LocalExecutor(executor, events);
+  if (executor.kind === "local")
+    return new LocalExecutor({ ...executor, resources: (kind) => resourcesOf(plan, kind) }, events);
   return new SlurmExecutor(
     {
       name,

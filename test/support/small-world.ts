@@ -43,8 +43,8 @@ class HereExecutor implements Executor {
   constructor(events: ExecutorEvents) {
     this.#events = events;
   }
-  get free(): number {
-    return this.#isBusy ? 0 : 1;
+  fitting({ length }: readonly unknown[]): number {
+    return this.#isBusy ? 0 : Math.min(1, length);
   }
   async start([step]: readonly ReadyStep[]): Promise<void> {
     if (!step) return;

@@ -28,8 +28,8 @@ export interface ExecutorEvents {
 }
 
 export interface Executor {
-  /** How many more steps can start now. */
-  readonly free: number;
+  /** How many of further steps, the first of a list, can start now. @param kinds of the list */
+  fitting(kinds: readonly StepKind[]): number;
   start(steps: readonly ReadyStep[]): Promise<void>;
   /** Takes over steps of an earlier runner that still run. @returns their keys */
   adopt(steps: readonly { readonly step: ReadyStep; readonly runner: StepRunnerId }[]): Promise<ReadonlySet<string>>;

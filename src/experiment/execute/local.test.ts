@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
+import type { StepKind } from "../steps/step.js";
 import type { Finished } from "./executor.js";
 import { LocalExecutor, workersOf } from "./local.js";
 
@@ -57,10 +58,10 @@ const step = (folder: string) => ({ key: folder, kind: "evaluate" as const, labe
 describe("local workers", () => {
   it("run one step after another", async () => {
     const { executor, finished, started, pids, until } = open(1);
-    expect(executor.free).toBe(1);
+    expect(executor.fitting(["evaluate", "evaluate"])).toBe(1);
     await executor.start([step("one")]);
     await until(1);
-    expect(executor.free).toBe(1);
+    expect(executor.fitting(["evaluate", "evaluate"])).toBe(1);
     await executor.start([step("two")]);
     await until(2);
     expect(finished).toEqual([
@@ -95,7 +96,7 @@ describe("local workers", () => {
   it("stop", async () => {
     const { executor, finished } = open();
     await executor.start([step("hang"), step("hang")]);
-    expect(executor.free).toBe(0);
+    expect(executor.fitting(["evaluate"])).toBe(0);
     await executor.stop();
     expect(finished).toEqual([
       { key: "hang", outcome: "lost", reason: "stopped" },
@@ -112,8 +113,15 @@ describe("how many run at once", () => {
     expect(workersOf({ total_cores: 2, cores: 4 })).toBe(1);
   });
 
-  it("may need more cores than one step may have", () => {
+  it("follows what each kind of step needs; one that needs more than there is runs alone", () => {
     const events = { onStarted: async () => undefined, onFinished: () => undefined };
-    expect(new LocalExecutor({ total_cores: 512, cores: 256 }, events).free).toBe(2);
+    const resources = (kind: StepKind) => (kind === "train" ? { cores: 2, memory: 4e9 } : { cores: 4, memory: 6e9 });
+    const on = (total_cores: number, total_memory = 100e9) =>
+      new LocalExecutor({ total_cores, total_memory, resources }, events);
+    expect(on(16).fitting(Array(9).fill("train"))).toBe(8);
+    expect(on(16).fitting(["evaluate", "train", "train", "evaluate", "evaluate", "train"])).toBe(5);
+    expect(on(16, 9e9).fitting(["train", "train", "train"])).toBe(2);
+    expect(on(2).fitting(["evaluate", "train"])).toBe(1);
+    expect(on(2).fitting([])).toBe(0);
   });
 });

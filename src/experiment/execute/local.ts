@@ -4,11 +4,17 @@ import { createRequire } from "node:module";
 import { availableParallelism, freemem, hostname, totalmem } from "node:os";
 import { Answerer } from "../../kit/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
+import type { StepKind } from "../steps/step.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 import type { WorkerAnswers } from "./worker.js";
 
-/** Cores and bytes of all steps together, by default all cores and three quarters of the memory; and of one step. */
-export type LocalOptions = Pick<ExperimentPlan["executor"], "total_cores" | "cores" | "total_memory" | "memory"> & {
+type Limits = Pick<ExperimentPlan["executor"], "total_cores" | "total_memory">;
+type Needs = Pick<ExperimentPlan["executor"], "cores" | "memory">;
+
+/** Cores and bytes of all steps together, by default all cores and three quarters of the memory. */
+export type LocalOptions = Limits & {
+  /** Of one step; default one core. */
+  readonly resources?: (kind: StepKind) => Needs;
   /** Program of a worker. For tests. */
   readonly program?: string;
 };
@@ -20,11 +26,14 @@ export interface WorkerProgress {
 }
 
 /** How many steps run in parallel; at least one, even if a step may need more than there is. */
-export function workersOf({ total_cores: most, cores = 1, total_memory: all, memory }: LocalOptions): number {
-  const byCores = Math.floor((most ?? availableParallelism()) / cores);
-  const bytes = all ?? Math.max(freemem(), 0.75 * totalmem());
-  const byMemory = memory === undefined ? Number.POSITIVE_INFINITY : Math.floor(bytes / memory);
-  return Math.max(1, Math.min(byCores, byMemory));
+export function workersOf(options: Limits & Needs): number {
+  const { cores, bytes } = totals(options);
+  const byMemory = options.memory === undefined ? Number.POSITIVE_INFINITY : Math.floor(bytes / options.memory);
+  return Math.max(1, Math.min(Math.floor(cores / (options.cores ?? 1)), byMemory));
+}
+
+function totals({ total_cores: cores, total_memory: bytes }: Limits) {
+  return { cores: cores ?? availableParallelism(), bytes: bytes ?? Math.max(freemem(), 0.75 * totalmem()) };
 }
 
 interface WorkerProcess {
@@ -37,24 +46,33 @@ interface WorkerProcess {
 const STOP_TIMEOUT = 15_000;
 
 export class LocalExecutor implements Executor {
-  readonly #most: number;
+  readonly #totals: ReturnType<typeof totals>;
+  readonly #resources: (kind: StepKind) => Needs;
   readonly #program: string;
   readonly #events: ExecutorEvents;
   readonly #workers = new Set<WorkerProcess>();
   #isStopping = false;
 
   constructor(options: LocalOptions, events: ExecutorEvents) {
-    this.#most = workersOf(options);
+    this.#totals = totals(options);
+    this.#resources = options.resources ?? (() => ({}));
     this.#program = options.program ?? createRequire(import.meta.url).resolve("#experiment-worker");
     this.#events = events;
   }
 
-  get free(): number {
-    return this.#most - this.#busy().length;
-  }
-
-  #busy(): WorkerProcess[] {
-    return [...this.#workers].filter(({ step }) => step !== undefined);
+  fitting(kinds: readonly StepKind[]): number {
+    let { cores, bytes } = this.#totals;
+    const take = (kind: StepKind) => {
+      const needs = this.#resources(kind);
+      cores -= needs.cores ?? 1;
+      bytes -= needs.memory ?? 0;
+      return cores >= 0 && bytes >= 0;
+    };
+    const running = [...this.#workers].flatMap(({ step }) => step?.kind ?? []);
+    running.forEach(take);
+    const rest = kinds.findIndex((kind) => !take(kind));
+    // A step that needs more than there is runs alone.
+    return rest < 0 ? kinds.length : Math.max(rest, running.length === 0 ? 1 : 0);
   }
 
   async start(steps: readonly ReadyStep[]): Promise<void> {

@@ -103,7 +103,7 @@ describe("the executor", () => {
     });
     await executor.start(steps);
     expect(started).toEqual(steps.map(({ key }, i) => `${key} ${100 + i}`));
-    expect(executor.free).toBe(7);
+    expect(executor.fitting(Array(9).fill("train"))).toBe(7);
     const scripts = steps.map(({ folder }) => readFileSync(join(folder, "job.sh"), "utf8"));
     expect(scripts.map((text) => /--gres=(.*)/.exec(text)?.[1])).toEqual([undefined, "gpu:1", undefined]);
     slurm.queue.set("100", "RUNNING");

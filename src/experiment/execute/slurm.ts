@@ -66,8 +66,8 @@ export class SlurmExecutor implements Executor {
     this.#query = options.run ?? commandRunner({ signal: this.#polling.signal });
   }
 
-  get free(): number {
-    return Math.max(0, this.#options.maxJobs - this.#jobs.size);
+  fitting({ length }: readonly StepKind[]): number {
+    return Math.min(length, Math.max(0, this.#options.maxJobs - this.#jobs.size));
   }
 
   async start(steps: readonly ReadyStep[]): Promise<void> {

@@ -42,8 +42,8 @@ class FakeExecutor implements Executor {
     this.#fate = fate;
   }
 
-  get free(): number {
-    return 3;
+  fitting({ length }: readonly unknown[]): number {
+    return Math.min(3, length);
   }
 
   async start(steps: readonly ReadyStep[]): Promise<void> {

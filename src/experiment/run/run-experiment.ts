@@ -166,14 +166,15 @@ class Run {
   }
 
   async #startReady(): Promise<void> {
+    const fitting = (steps: readonly Step[]) => this.#executor.fitting(steps.map(({ kind }) => kind));
     let ready = this.#readySteps();
-    // A large plan takes a second to expand, so expand it only if there are too few steps to start.
-    if (this.#isStale && ready.length < this.#executor.free) {
+    // A large plan takes a second to expand, so expand it only if all that is ready can start.
+    if (this.#isStale && fitting(ready) === ready.length) {
       this.#isStale = false;
       await this.#expand();
       ready = this.#readySteps();
     }
-    const chosen = ready.slice(0, this.#executor.free);
+    const chosen = ready.slice(0, fitting(ready));
     for (const step of chosen) {
       await this.#store.prepare(step, this.#options.settings(step));
       this.#running.set(step.key, step);

@@ -201,11 +201,7 @@ async function trainWithTrl(
     python,
     processes,
     signal: where.signal,
-    onLine: (line) => {
-      // A progress bar is such as ` 43%|####`.
-      const percent = Number(/(\d{1,3})%\|/.exec(line)?.[1] ?? 0);
-      onProgress?.(percent / 100, line.trim().slice(0, 100));
-    },
+    onStep: (step, steps, loss) => onProgress?.(step / steps, `loss ${loss}`),
   });
 }
 

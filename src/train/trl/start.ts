@@ -14,9 +14,12 @@ export interface StartTrlOptions {
   readonly processes?: number | undefined;
   /** Stops the run, which resumes from its last state when it is started again. */
   readonly signal?: AbortSignal | undefined;
-  readonly onLine?: ((line: string) => void) | undefined;
+  /** After each optimizer step; the loss of that step as text. */
+  readonly onStep?: ((step: number, steps: number, loss: string) => void) | undefined;
 }
 
+// What train.py prints after a step. Other lines are those of its libraries.
+const STEP = /^step (\d+) of (\d+), loss (\S+)$/;
 // The reason is at the end of a Python traceback.
 const KEPT_LINES = 12;
 // Between SIGTERM and SIGKILL.
@@ -28,7 +31,7 @@ const GRACE_MS = 10_000;
  * @throws LayergraftError with code "trl" if it fails, with its last lines
  */
 export async function startTrlRun(options: StartTrlOptions): Promise<void> {
-  const { folder, python = "python3", processes = 1, signal, onLine } = options;
+  const { folder, python = "python3", processes = 1, signal, onStep } = options;
   const script = join(folder, TRL_FILES.entry);
   if (!(await exists(script))) {
     throw new LayergraftError("trl", `${folder} is not a run for TRL: it has no ${TRL_FILES.entry}`, {
@@ -48,7 +51,8 @@ export async function startTrlRun(options: StartTrlOptions): Promise<void> {
   for (const stream of [child.stdout, child.stderr]) {
     createInterface({ input: stream }).on("line", (line) => {
       if (last.push(line) > KEPT_LINES) last.shift();
-      onLine?.(line);
+      const [, step, steps, loss = ""] = STEP.exec(line) ?? [];
+      if (step) onStep?.(Number(step), Number(steps), loss);
     });
   }
   const end = (name: NodeJS.Signals) => {

@@ -1,18 +1,17 @@
 // What is handed to TRL: every sequence, label and group by value, and what is refused by name. That its Python really
 // trains: test/trl-python.test.ts, and to the weights of plain PyTorch by hand, test/reference/check_trl.py.
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { type ModelSource, openModelSource } from "../../engine/model-source.js";
 import { openSafetensors } from "../../formats/safetensors/reader.js";
-import { CancelledError, LayergraftError, OutputError, RecipeError } from "../../kit/errors.js";
+import { CancelledError, OutputError, RecipeError } from "../../kit/errors.js";
 import { planLora } from "../loop/lora.js";
 import type { TrainingBatch, TrainingStream } from "../loop/training-types.js";
 import { checkRun } from "../run/run-file.js";
 import { resolveSelection } from "../run/selection.js";
-import { startTrlRun } from "./start.js";
 import { TRL_FILES, type TrlRun, type WriteTrlOptions, writeTrlRun } from "./write.js";
 
 const BASE = join(import.meta.dirname, "../../../test/fixtures/train/runs/base");
@@ -210,49 +209,5 @@ describe("writeTrlRun", () => {
     await writeFile(join(root, "run", "mine"), "");
     await expect(write()).rejects.toThrow(OutputError);
     expect(await readdir(join(root, "run"))).toEqual(["mine"]);
-  });
-});
-
-describe("startTrlRun", () => {
-  /** A stand-in for an interpreter. */
-  async function interpreter(script: string): Promise<string> {
-    const path = join(root, "python");
-    await writeFile(path, `#!/usr/bin/env bash\n${script}\n`);
-    await chmod(path, 0o755);
-    return path;
-  }
-
-  it("runs the entry, and hands on what it prints", async () => {
-    const { folder } = await write();
-    const printed: string[] = [];
-    await startTrlRun({ folder, python: await interpreter('echo "$PWD $1"'), onLine: (line) => printed.push(line) });
-    expect(printed).toEqual([`${folder} train.py`]);
-    const python = await interpreter('echo "$@"');
-    await startTrlRun({ folder, python, processes: 2, onLine: (line) => printed.push(line) });
-    expect(printed[1]).toBe("-m accelerate.commands.launch --config_file accelerate.yaml train.py");
-  });
-
-  it("says why it failed", async () => {
-    const { folder } = await write();
-    const fails = async (script: string) => startTrlRun({ folder, python: await interpreter(script) });
-    await expect(fails("echo first; echo out of memory >&2; exit 3")).rejects.toThrow(
-      /failed: it printed last:[\s\S]*out of memory/,
-    );
-    await expect(fails("echo \"ModuleNotFoundError: No module named 'trl'\" >&2; exit 1")).rejects.toThrow(
-      /python has no trl; install .*requirements\.txt/,
-    );
-    await expect(fails("exit 1")).rejects.toThrow(LayergraftError);
-    await expect(startTrlRun({ folder, python: join(root, "none") })).rejects.toThrow(
-      /none cannot be started: .*ENOENT/,
-    );
-    await expect(startTrlRun({ folder: root })).rejects.toThrow(/is not a run for TRL/);
-  });
-
-  it("stops when the signal fires", async () => {
-    const { folder } = await write();
-    const controller = new AbortController();
-    const python = await interpreter("echo ready; sleep 60");
-    const started = startTrlRun({ folder, python, signal: controller.signal, onLine: () => controller.abort() });
-    await expect(started).rejects.toThrow(CancelledError);
   });
 });
