@@ -1,9 +1,11 @@
 // Every plan and run file of examples/ passes its dry run: against the fake hub with the configurations, headers and sizes of
 // the published models, and made rows in the layouts of the data sets. New files are found in their folders.
+import { execFile } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import promises from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { membersOf } from "../src/experiment/plan/expert-names.js";
 import { readPlan } from "../src/experiment/plan/plan-file.js";
@@ -239,6 +241,21 @@ describe("examples/experiments/smollm2", { tags: ["slow"] }, () => {
     expect(stderr).toBe("");
     expect(status).toBe(DONE);
     expect(stdout).toMatch(/^training +0 +2$/m);
+    // gpu.sh, with a stand-in that only prints the steps.
+    const bin = join(root, "bin");
+    mkdirSync(bin);
+    const main = join(import.meta.dirname, "../dist/cli/main.js");
+    writeFileSync(join(bin, "layergraft"), `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@" --dry-run\n`, {
+      mode: 0o755,
+    });
+    for (const plan of [[], ["try"]]) {
+      const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+      const gpu = await promisify(execFile)("bash", ["gpu.sh", ...plan], { cwd, env });
+      expect(gpu.stdout).toMatch(/^training +0 +12$/m);
+    }
+    const tried = readFileSync(join(cwd, "gpu-try.yaml"), "utf8");
+    expect(tried.match(/steps: 2\b/g)).toHaveLength(2);
+    expect(tried).toContain("{ task: spanish.yaml, limit: 8 }");
   });
 });
 
