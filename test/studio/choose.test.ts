@@ -228,7 +228,22 @@ describeInBrowser("choosing layers", () => {
     };
     const label = (name: string) => page.getByRole("gridcell", { name }).getAttribute("aria-label");
     expect(await label("Layer 2 of math:")).toContain(`, ${share(rows)} of rows changed`);
+    /** What is said to fill a cell, and the largest share of the cells. */
+    const scale = async () => {
+      const labels = await page
+        .locator("[role=gridcell][aria-label*='rows changed']")
+        .evaluateAll((cells) =>
+          cells.map((cell) => Number(/([\d.]+)% of rows/.exec(cell.getAttribute("aria-label") ?? "")?.[1])),
+        );
+      const said = await page.getByText("A full bar is").innerText();
+      return [Number(/A full bar is ([\d.]+)%/.exec(said)?.[1]), Math.max(...labels)];
+    };
+    const [ofLayers, largest] = await scale();
+    expect(ofLayers).toBe(largest);
     await page.getByRole("button", { name: "Halves" }).click();
+    const [ofHalves, largestHalf] = await scale();
+    expect(ofHalves).toBe(largestHalf);
+    expect(ofHalves).not.toBe(ofLayers);
     const inAttention = rows.filter(({ part }) => /^[qkvo]_proj$/.test(part));
     expect(await label("Layer 2, attention of math:")).toContain(`, ${share(inAttention)} of rows changed`);
     await page.getByRole("gridcell", { name: "Layer 2, attention of math:" }).hover();

@@ -117,8 +117,9 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
   };
   const told = hovered ?? cursor;
   const shares = Array.from({ length: layers }, (_, row) =>
-    towers.map(({ source }) => shareOf(source, row, undefined)),
+    towers.flatMap(({ source }) => (isSplit ? HALVES : [undefined]).map((half) => shareOf(source, row, half))),
   );
+  /** The share that fills a cell. */
   const most = Math.max(0.01, ...shares.flat().map((share) => share ?? 0));
 
   return (
@@ -193,7 +194,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
           return share === null ? null : `, ${name} ${percentText(share)}`;
         })}
         {shares.flat().some((share) => share !== null) ? (
-          " of rows changed"
+          ` of rows changed. A full bar is ${percentText(most)}.`
         ) : (
           <>
             . <a href="#/changes">Measure changes</a> to see them here.
