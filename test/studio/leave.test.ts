@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { exportModel, openModel, planMerge } from "../../src/index.js";
+import { formatBytes } from "../../src/kit/printing/index.js";
 import { type Studio, startStudio } from "../../src/studio/index.js";
 import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { writeByteModel, writeWordLevelModel } from "../support/byte-model.js";
@@ -105,13 +106,17 @@ describeInBrowser("leaving with a result", () => {
       await page.getByRole("link", { name: "Write" }).click();
     };
     await openSoup("words", writeWordLevelModel);
-    expect(await way.locator(".notice.caution").innerText()).toMatch(/its tokenizer is a WordLevel/);
+    await way.getByText(/its tokenizer is a WordLevel/).waitFor();
     expect(await way.getByRole("button", { name: "Export" }).isDisabled()).toBe(true);
     await openSoup("bytes", writeByteModel);
-    await way.getByLabel("Encoding").selectOption("f16");
     await way.getByRole("button", { name: "Export" }).click();
     await way.getByText("Written in").waitFor();
-    await exportModel({ source: at("project", "recipes", "bytes.yaml"), out: at("bytes.gguf"), type: "f16" });
+    const written = { source: at("project", "recipes", "bytes.yaml"), out: at("bytes.gguf"), type: "q4_k_m" } as const;
+    const { bytes, notes } = await exportModel(written);
+    expect(notes.join()).toMatch(/blocks/);
+    expect(await way.locator(".notice").innerText()).toBe(notes.join("\n"));
+    await way.getByText(`: ${formatBytes(bytes)}.`).waitFor();
+    await way.getByText("llama-server -m models/bytes.gguf").waitFor();
     expect(readFileSync(at("project", "models", "bytes.gguf"))).toEqual(readFileSync(at("bytes.gguf")));
     await page.getByRole("link", { name: "Recipe" }).click();
     await page.getByLabel("Open a recipe").selectOption("mine");
@@ -132,6 +137,9 @@ describeInBrowser("leaving with a result", () => {
     vi.stubEnv("HF_TOKEN", hub.token);
     await way.getByRole("button", { name: "Push" }).click();
     await way.getByText("Pushed to org/mine in").waitFor();
+    await way.getByText("layergraft serve org/mine").waitFor();
+    const link = way.getByRole("link", { name: "Open it on the hub" });
+    expect(await link.getAttribute("href")).toBe(`${hub.endpoint}/org/mine`);
     const { commits, refs } = hub.repositories.get("org/mine") ?? { commits: new Map(), refs: new Map() };
     const pushed: ReadonlyMap<string, { content: Buffer }> = commits.get(refs.get("main") ?? "") ?? new Map();
     for (const name of Object.keys(filesOf(at("project", "models", "mine")))) {
@@ -159,6 +167,61 @@ describeInBrowser("leaving with a result", () => {
     await way.getByRole("button", { name: "Replace what is there" }).click();
     await way.getByText("Wrote the plan.").waitFor();
     expect(readFileSync(at("project", "mine.plan.yaml"), "utf8")).toBe(plan);
+  });
+
+  it("offers nothing that was made of an earlier recipe, and makes nothing of one that is not valid", async () => {
+    const file = at("project", "recipes", "mine.yaml");
+    const before = readFileSync(file, "utf8");
+    const ways = ["Merged model", "GGUF file", "Hub", "Experiment", "Page to share"];
+    const way = (name: string) => page.getByRole("article", { name, exact: true });
+    const state = async () => ({
+      closed: await Promise.all(ways.map((name) => way(name).locator("[type=submit]").isDisabled())),
+      late: await Promise.all(ways.map((name) => way(name).getByText("of an earlier version").count())),
+      follows: await page.getByRole("button", { name: "Add as a model" }).count(),
+      runs: await page.getByRole("button", { name: "Run and watch it" }).count(),
+      shared: await page.getByRole("link", { name: "Open the page" }).count(),
+    });
+    await way("Page to share").getByRole("button", { name: "Write the page" }).click();
+    await page.getByRole("link", { name: "Open the page" }).waitFor();
+    await page.getByRole("button", { name: "Write the page" }).click();
+    await way("Page to share").getByText("There is already a page at this place.").waitFor();
+    await way("Page to share").getByRole("button", { name: "Replace what is there" }).click();
+    await page.getByRole("link", { name: "Open the page" }).waitFor();
+    const current = { closed: Array(5).fill(false), late: Array(5).fill(0), follows: 1, runs: 1, shared: 1 };
+    expect(await state()).toEqual(current);
+    const changed = {
+      closed: [false, false, true, false, false],
+      late: [1, 0, 1, 1, 1],
+      follows: 0,
+      runs: 0,
+      shared: 0,
+    };
+    writeFileSync(file, `${before}bottom: 1\ntop: 0\n`);
+    await expect.poll(state).toEqual(changed);
+    await picture("write-earlier");
+    writeFileSync(file, "method: [");
+    await expect.poll(state).toEqual({ ...changed, closed: Array(5).fill(true), late: [1, 0, 0, 1, 1] });
+    expect(await page.getByText("Fix the recipe first.").count()).toBe(5);
+    await picture("write-invalid");
+    expect(await seriousViolations(page)).toEqual([]);
+    // A comment makes the same model.
+    writeFileSync(file, `# mine\n${before}`);
+    await expect.poll(state).toEqual(current);
+    writeFileSync(file, before);
+  });
+
+  it("ends an error with its cause", async () => {
+    const way = page.getByRole("article", { name: "Experiment" });
+    await way.getByLabel("Name or file").fill("mgms_sw");
+    await way.getByRole("button", { name: "Make the plan" }).click();
+    const error = page.getByText("unknown task mgms_sw");
+    await error.waitFor();
+    await page.getByRole("link", { name: "Recipe" }).click();
+    await error.waitFor();
+    await page.getByRole("gridcell", { name: "Layer 5 of swahili-expert:" }).click();
+    await error.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByRole("link", { name: "Write" }).click();
   });
 
   it("keeps two tabs in step", async () => {

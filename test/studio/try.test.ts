@@ -107,9 +107,12 @@ describeInBrowser("evaluating", () => {
     const { stdout } = await layergraft(["studio", at("project"), "--share", "mine", "--json"], { cwd: root });
     const { file } = JSON.parse(stdout) as { file: string };
     const byCommand = readFileSync(file, "utf8");
+    const again = await layergraft(["studio", at("project"), "--share", "mine"], { cwd: root });
+    expect(again.stderr).toContain(`${file} already exists. Pass --force to replace it.`);
     await page.getByRole("link", { name: "Write" }).click();
     const way = page.getByRole("article", { name: "Page to share" });
     await way.getByRole("button", { name: "Write the page" }).click();
+    await way.getByRole("button", { name: "Replace what is there" }).click();
     const opened = page.waitForEvent("popup");
     await way.getByRole("link", { name: "Open the page" }).click();
     await (await opened).getByText("Embeddings, last norm").first().waitFor();
@@ -210,6 +213,9 @@ describeInBrowser("evaluating", () => {
   it("does not evaluate again what has a result", async () => {
     await evaluateOn("quiz.yaml");
     await page.getByText("not run again: base, recipe mine").waitFor();
+    await page.getByText("Folders and command").click();
+    const command = await page.locator(".command").innerText();
+    expect(command).toContain(`compare ${["base", "mine"].map((name) => folderOf("quiz", name)).join(" ")}`);
     expect(readdirSync(at("project", "evaluations"))).toHaveLength(2);
   });
 

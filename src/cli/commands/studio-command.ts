@@ -14,10 +14,11 @@ export function add(program: Command): void {
     .argument("[folder]", "folder of the project; made if there is none", "studio")
     .option("-p, --port <n>", "port to listen on; 0 takes a free one", parsePort, 0)
     .option("--share <recipe>", "write a page of a recipe that opens anywhere, instead of opening the studio")
+    .option("--force", "replace the page of --share that is there")
     .option("--no-open", "do not open the browser");
   withCommonOptions(command).action(async (folder, flags) => {
     if (flags.share !== undefined) {
-      const file = await shareRecipe(resolve(folder), flags.share);
+      const file = await shareRecipe(resolve(folder), flags.share, { force: flags.force ?? false });
       print(flags.json ? JSON.stringify({ file }) : `Wrote ${file}`);
       return;
     }

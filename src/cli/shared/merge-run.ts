@@ -5,8 +5,8 @@ import type { HubAccess } from "../../formats/checkpoint/index.js";
 import { defined, groupBy, usageError } from "../../kit/index.js";
 import { formatBytes, formatCount, formatPercent, plural, shellQuote } from "../../kit/printing/index.js";
 import { methodOf, outputSchema, type Plan, type RecipeInput } from "../../merge/index.js";
-import { measuredOwnership, type PlanSummary, pinsOfRun, sourceLabels } from "../../merge/output/index.js";
-import { type MergePlan, planMerge, type WriteResult } from "../../verbs/index.js";
+import { measuredOwnership, type PlanSummary, pinsOfRun, sourceLabels, writeNotes } from "../../merge/output/index.js";
+import { type MergePlan, planMerge } from "../../verbs/index.js";
 import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
 import {
   elapsed,
@@ -99,16 +99,7 @@ export async function runMerge(
     const owned = measuredOwnership(plan, new Map(Object.entries(result.measured)));
     info(options, ["", ...layerStrip(named(owned, plan), paletteFor(process.stderr)), ""].join("\n"));
   }
-  for (const note of describeKept(result.kept, plan)) info(options, note);
-  if (result.changedShare !== null) {
-    info(
-      options,
-      `${formatPercent(result.changedShare)} of the parameters stay the expert's; the others are the base's`,
-    );
-  }
-  if (result.equalTo !== null && plan.sources.length > 1) {
-    info(options, `note: the weights are those of ${result.equalTo}, bit for bit; this merge changed nothing`);
-  }
+  for (const note of writeNotes(result, plan)) info(options, `note: ${note}`);
   if (result.alreadyComplete) {
     print(`${options.out} is already complete`);
     info(options, "Sizes and other files are as recorded; layergraft verify compares the weights, too.");
@@ -205,19 +196,6 @@ function describeMeasured(
     const weight = isOneAverage ? `, weight ${(1 / value / sum).toFixed(3)}` : "";
     return `${id}: ${value.toExponential(3)}${weight}`;
   });
-}
-
-/** The note about thresholds that keep at least a point more than the recipe asks for. */
-function describeKept(kept: WriteResult["kept"], plan: Plan): string[] {
-  const more = kept.filter((one) => one.kept - one.asked > 0.01);
-  if (more.length === 0) return [];
-  const labels = sourceLabels(plan);
-  const whose = (of: readonly string[]) => of.map((label) => labels.get(label) ?? label).join(" and ");
-  const shares = more.map(
-    (one) => `${formatPercent(one.kept)} of the changes of ${whose(one.of)} instead of ${formatPercent(one.asked)}`,
-  );
-  const cut = "cutoff" in methodOf(plan.recipe).schema.shape ? " Set cutoff: exact for the exact share." : "";
-  return [`note: keeps ${shares.join(" and ")}, because all changes that equal the threshold are kept.${cut}`];
 }
 
 /** The ownership with displayed names of sources. */

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
 import { formatBytes, plural, shellQuote } from "../../kit/printing/index.js";
-import { checkPush } from "../../merge/output/index.js";
+import { checkPush, pushNotes } from "../../merge/output/index.js";
 import { type PushOptions, type PushResult, push } from "../../verbs/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 
@@ -48,8 +48,7 @@ export async function runPush(
   const result = await runWithProgress(common, ({ signal, onProgress }) =>
     push(folder, { ...options, signal, onProgress }),
   );
-  if (result.leftOut.length > 0)
-    info(common, `note: not part of the model, so not pushed: ${result.leftOut.join(", ")}`);
+  for (const note of pushNotes(result)) info(common, `note: ${note}`);
   return result;
 }
 

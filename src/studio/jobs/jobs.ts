@@ -5,7 +5,14 @@ import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isFile, readBounded, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { type LayergraftError, messageOf, usageError } from "../../kit/index.js";
-import { type Job, type JobInput, type JobKind, job as jobSchema, type StudioEvent } from "../protocol/index.js";
+import {
+  type Job,
+  type JobInput,
+  type JobKind,
+  job as jobSchema,
+  made as madeSchema,
+  type StudioEvent,
+} from "../protocol/index.js";
 import { openThread, type Thread, type ThreadEvent } from "../threads/thread.js";
 import type { JobOrder } from "./kinds.js";
 
@@ -125,7 +132,8 @@ export class Jobs {
     try {
       const how = await thread.ask("job", order, { onEvent }).then(async (result): Promise<Partial<Job>> => {
         await writeFileAtomically(join(this.folderOf(id), RESULT), JSON.stringify(result ?? null));
-        return { state: "done" };
+        const { data: made } = madeSchema.safeParse(result);
+        return { state: "done", ...(made ? { made } : {}) };
       }, failureOf);
       await this.#keep(end(how));
     } catch (error) {

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { usageError } from "../../kit/index.js";
 import { analyzeExperts, pageData, suggestRecipes, writeAnalysis } from "../../merge/analysis/index.js";
+import { pushNotes, writeNotes } from "../../merge/output/index.js";
 import {
   analyze,
   type ExperimentProgress,
@@ -14,7 +15,7 @@ import {
 } from "../../verbs/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
-import type { JobInput, JobKind, Progress } from "../protocol/index.js";
+import type { JobInput, JobKind, Progress, Written } from "../protocol/index.js";
 import { evaluateModels, problemOf } from "./evaluate.js";
 
 /** Folder of an analysis within that of its job. */
@@ -45,7 +46,12 @@ type Answered =
   | { readonly text: string; readonly finish: string; readonly tokens: number }
   | { readonly problem: string };
 
-export type Work<K extends JobKind> = (input: JobInput<K>, place: JobPlace, controls: JobControls) => Promise<unknown>;
+type Result<K extends JobKind> = K extends "merge" | "export" | "push" ? Written : unknown;
+export type Work<K extends JobKind> = (
+  input: JobInput<K>,
+  place: JobPlace,
+  controls: JobControls,
+) => Promise<Result<K>>;
 
 export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   async analyze({ base, experts }, { project, folder }, { signal, onProgress }) {
@@ -101,14 +107,24 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   },
   async merge({ recipe, out, resume, force, allowUnrelated }, { project }, { signal, onProgress }) {
     const plan = await planMerge(await recipeFile(project, recipe), { folder: project, signal });
-    return plan.write({ out: resolve(project, out), resume, force, allowUnrelated, signal, onProgress });
+    const options = { out: resolve(project, out), resume, force, allowUnrelated, signal, onProgress };
+    const written = await plan.write(options);
+    const { adapter, bytesToWrite } = plan.summary;
+    return {
+      bytes: adapter ? written.bytesWritten : bytesToWrite,
+      notes: [...plan.unrelated, ...plan.notes, ...writeNotes(written, plan.toJSON()), ...written.warnings],
+    };
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
     const source = await recipeFile(project, recipe);
-    return exportModel({ source, out: resolve(project, out), type, resume, force, signal, onProgress });
+    const options = { source, out: resolve(project, out), type, resume, force, signal, onProgress };
+    const { bytes, notes, warnings } = await exportModel(options);
+    return { bytes, notes: [...notes, ...warnings] };
   },
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
-    return push(folder, { folder: project, name: repository, private: isPrivate, signal, onProgress });
+    const options = { folder: project, name: repository, private: isPrivate, signal, onProgress };
+    const pushed = await push(folder, options);
+    return { bytes: pushed.bytes, notes: pushNotes(pushed), url: pushed.url };
   },
   async experiment({ plan, planDigest, allowCode }, { project }, { signal, onProgress }) {
     const file = await fileOf(project, plan);

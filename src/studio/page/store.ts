@@ -19,12 +19,12 @@ export const jobs = signal<readonly Job[]>([]);
 export const isConnected = signal(true);
 /** Counts times that the server was there again: views then start anew, and read all they show. */
 export const connections = signal(0);
-/** A sentence that is shown until it is dismissed. */
-export const trouble = signal<string | null>(null);
+/** What went wrong in some work: shown until that work succeeds, a button or an edit follows, or it is dismissed. */
+export const trouble = signal<{ readonly message: string; readonly work: unknown } | null>(null);
 /** Cards by source; a text is why a source cannot be opened. */
 export const models = signal<ReadonlyMap<string, Model | string>>(new Map());
 
-/** Of the models when they were last looked at, by source; null for those that could not be opened. */
+/** Of the models and the open recipe when they were last looked at, by source; null for those that could not be opened. */
 export const fingerprints = signal<Output<"fingerprints">>({});
 
 export const settings = computed<Settings | null>(() => project.value?.settings ?? null);
@@ -44,15 +44,24 @@ export function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
   return inBackground(work);
 }
 
-/** Runs work that nobody asked for. What goes wrong is shown, except that the server is gone, which the page says anyway. */
-export async function inBackground<T>(work: () => Promise<T>): Promise<T | undefined> {
+/**
+ * Runs work that nobody asked for. What goes wrong is shown, except that the server is gone, which the page says anyway.
+ * @param name the same wherever this work is repeated
+ */
+export async function inBackground<T>(work: () => Promise<T>, name: unknown = work): Promise<T | undefined> {
   try {
-    return await work();
+    const found = await work();
+    endTrouble(name);
+    return found;
   } catch (error) {
     const isOffline = error instanceof StudioError && error.code === "offline" && !isConnected.value;
-    if (!isOffline) trouble.value = error instanceof Error ? error.message : String(error);
+    if (!isOffline) trouble.value = { message: error instanceof Error ? error.message : String(error), work: name };
     return undefined;
   }
+}
+
+function endTrouble(work: unknown): void {
+  if (trouble.peek()?.work === work) trouble.value = null;
 }
 
 export async function start(): Promise<void> {
@@ -127,14 +136,24 @@ const sourcesOf = ({ base, experts }: Settings) => [
   ...experts.map(({ source }) => source),
 ];
 
-/** Whether files of models have changed since a job started. */
-export const isStale = (job: Job, now = fingerprints.value) => haveChanged(job.fingerprints, now);
+/** Whether the models and recipes that something was made of have changed since. */
+export const isStale = (made: Pick<Job, "fingerprints">, now = fingerprints.value) =>
+  haveChanged(made.fingerprints, now);
+
+let looks: Promise<unknown> = Promise.resolve();
+/** Looks at sources, one look after another: a later one has what is there now. */
+export async function lookAt(sources: readonly string[]): Promise<void> {
+  const found = looks.then(() => call("fingerprints", { sources: [...sources] }));
+  looks = found.catch(() => undefined);
+  fingerprints.value = { ...fingerprints.peek(), ...(await found) };
+}
 
 /** Looks at the files of all models: cards of those that changed are opened again. */
 export async function refresh(): Promise<void> {
   if (!settings.value) return;
   const before = fingerprints.value;
-  fingerprints.value = await call("fingerprints", { sources: sourcesOf(settings.value) });
+  const { recipe } = settings.value;
+  await lookAt([...sourcesOf(settings.value), ...(recipe === null ? [] : [recipeSource(recipe)])]);
   const isSame = (key: string) => {
     const [source = "", base = ""] = key.split("\n");
     return [source, base].every((one) => (before[one] ?? null) === (fingerprints.value[one] ?? null));
@@ -208,12 +227,14 @@ export function useAnswer<T>(ask: () => Promise<T> | undefined, when: readonly u
   const [found, setFound] = useState<T>();
   useEffect(() => {
     let isLatest = true;
+    // An answer that comes too late, or not at all, is not missed.
     void inBackground(async () => {
       const answer = await ask();
       if (isLatest) setFound(answer);
-    });
+    }, setFound).then(() => isLatest || endTrouble(setFound));
     return () => {
       isLatest = false;
+      endTrouble(setFound);
     };
   }, when);
   return found;

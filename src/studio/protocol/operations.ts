@@ -150,6 +150,16 @@ export type JobKind = keyof typeof jobInputs;
 export type JobInput<K extends JobKind = JobKind> = z.infer<(typeof jobInputs)[K]>;
 const KINDS = Object.keys(jobInputs) as [JobKind, ...JobKind[]];
 
+/** What a job wrote or pushed. */
+export const made = z.strictObject({
+  bytes: count,
+  /** What the command line prints as notes and warnings. */
+  notes: z.array(z.string()),
+  /** Page of the repository that has it. */
+  url: z.string().optional(),
+});
+export type Written = z.infer<typeof made>;
+
 export const job = z.strictObject({
   id: z.string().regex(/^[\w-]{1,80}$/),
   kind: z.enum(KINDS),
@@ -164,6 +174,8 @@ export const job = z.strictObject({
   ended: z.number().nullable(),
   progress: progress.nullable(),
   error: z.string().nullable(),
+  /** Of kinds that write or push, once they are done. Jobs of earlier versions have none. */
+  made: made.optional(),
   /** Option of the input that allows what the job refused: force, allowUnrelated. */
   option: z.string().optional(),
 });
@@ -234,8 +246,11 @@ export const operations = {
     }),
     output: z.strictObject({ path: z.string() }),
   },
-  /** Writes a page of the recipe that opens anywhere. `url`: where the server shows it. */
-  "recipe.share": { input: z.strictObject({ name }), output: z.strictObject({ file: z.string(), url: z.string() }) },
+  /** Writes a page of the recipe that opens anywhere. `url`: where the server shows it. `force`, `isThere`: as above. */
+  "recipe.share": {
+    input: z.strictObject({ name, force: z.boolean() }),
+    output: z.strictObject({ file: z.string(), url: z.string(), isThere: z.boolean() }),
+  },
   /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
   "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },
   /** Scores the recipe as it is on the disk; a question before this one is then cancelled. */

@@ -13,8 +13,8 @@ import {
 } from "../../evaluate/index.js";
 import { readDeclaration, TASK_FAMILIES } from "../../evaluate/tasks/index.js";
 import { loadLibrary } from "../../export/llama/index.js";
-import { isFile, readBounded, readJsonObject, staysIn } from "../../kit/files/index.js";
-import { isAnySystemError, LayergraftError, messageOf, own, usageError } from "../../kit/index.js";
+import { digestOf, isFile, readBounded, readJsonObject, staysIn } from "../../kit/files/index.js";
+import { isAnySystemError, LayergraftError, messageOf, own, RecipeError, usageError } from "../../kit/index.js";
 import { EVALUATIONS, giveResult, noteOf } from "../jobs/evaluate.js";
 import { readSettings, yamlFiles } from "../project/project.js";
 import {
@@ -109,18 +109,23 @@ export async function renameInEvaluations(project: string, from: string, to: str
   }
 }
 
-/** Of models as they are now; null for those that this machine cannot open without the hub. */
+/**
+ * Of models as they are now; null for those that this machine cannot open without the hub. A recipe that is not valid, or
+ * that only a merge can run, has the digest of its text.
+ */
 export async function fingerprintsOf(sources: readonly string[], folder: string): Promise<Output<"fingerprints">> {
-  const digestOf = async (source: string) => {
+  const fingerprint = async (source: string) => {
     try {
       return (await openModelSource(source, { folder })).digest;
     } catch (error) {
+      if (error instanceof RecipeError)
+        return readBounded(resolve(folder, source), MAX_BYTES, () => error).then(digestOf, () => null);
       if (error instanceof LayergraftError || isAnySystemError(error)) return null;
       throw error;
     }
   };
   return Object.fromEntries(
-    await Promise.all(sources.map(async (source) => [source, await digestOf(source)] as const)),
+    await Promise.all(sources.map(async (source) => [source, await fingerprint(source)] as const)),
   );
 }
 

@@ -7,7 +7,14 @@ import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
-import { isAnySystemError, LayergraftError, RecipeError, systemMessage, usageError } from "../../kit/index.js";
+import {
+  isAnySystemError,
+  LayergraftError,
+  OutputError,
+  RecipeError,
+  systemMessage,
+  usageError,
+} from "../../kit/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
@@ -18,7 +25,15 @@ import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import { fileOf, type ProjectFolder, recipeFile } from "../project/project.js";
-import type { Input, JobInput, JobKind, Model, OperationName, Output } from "../protocol/index.js";
+import {
+  type Input,
+  type JobInput,
+  type JobKind,
+  type Model,
+  type OperationName,
+  type Output,
+  recipeSource,
+} from "../protocol/index.js";
 import type { Asker } from "./asker.js";
 import { checkRecipeText } from "./check-recipe.js";
 import {
@@ -97,9 +112,14 @@ export const HANDLERS: Handlers = {
     return { recipe: JSON.parse(JSON.stringify(found.recipe)), notes: [...found.notes] };
   },
   take: (input, { project }) => takeFiles(project.folder, input),
-  async "recipe.share"({ name }, { project, reports }) {
-    const file = await shareRecipe(project.folder, name);
-    return { file, url: reports.urlOf(file) };
+  async "recipe.share"({ name, force }, { project, reports }) {
+    try {
+      const file = await shareRecipe(project.folder, name, { force });
+      return { file, url: reports.urlOf(file), isThere: false };
+    } catch (error) {
+      if (!(error instanceof OutputError && error.where.option === "force")) throw error;
+      return { file: error.where.file ?? "", url: "", isThere: true };
+    }
   },
   async "recipe.exportable"({ name }, { project }) {
     const { defaultType, plan } = EXPORT_FORMATS.gguf;
@@ -159,11 +179,13 @@ const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   experiment: ({ plan }) => `Experiment ${plan}`,
 };
 
-/** The models that a job shows something of, which goes stale when they change. Evaluations have digests of their own. */
+/** The models and recipes that a job shows something of, which goes stale when they change. Evaluations have digests of their own. */
 const SOURCES: { readonly [K in JobKind]?: (input: JobInput<K>) => string[] } = {
   analyze: ({ base, experts }) => [base, ...experts.map(({ source }) => source)],
   suggest: ({ base, task, language }) => [base, task, language],
   answer: ({ models }) => models.map(({ source }) => source),
+  merge: ({ recipe }) => [recipeSource(recipe)],
+  export: ({ recipe }) => [recipeSource(recipe)],
 };
 
 async function browse(from: string): Promise<Output<"browse">> {

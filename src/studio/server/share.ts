@@ -16,8 +16,8 @@ import {
   right,
   type Section,
 } from "../../figures/index.js";
-import { writeFileAtomically } from "../../kit/files/index.js";
-import { type LayergraftError, VERSION } from "../../kit/index.js";
+import { exists, writeFileAtomically } from "../../kit/files/index.js";
+import { type LayergraftError, OutputError, VERSION } from "../../kit/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { inspect } from "../../verbs/index.js";
@@ -48,10 +48,14 @@ const measuredPage = z.object({
   cells: z.array(z.array(z.array(z.object({ rows: z.number(), above: z.array(z.number()) }).nullable()))),
 });
 
-/** Writes the page to `shared/NAME.html` in the project, and returns its path. @throws LayergraftError */
-export async function shareRecipe(project: string, name: string): Promise<string> {
-  const page = await reportPage(await sharedPage(project, name));
+/**
+ * Writes the page to `shared/NAME.html` in the project, and returns its path.
+ * @throws OutputError if there is one and `force` is not set
+ */
+export async function shareRecipe(project: string, name: string, { force }: { force: boolean }): Promise<string> {
   const file = await fileOf(project, "shared", `${name}.html`);
+  if (!force && (await exists(file))) throw new OutputError(`${file} already exists`, { file, option: "force" });
+  const page = await reportPage(await sharedPage(project, name));
   await mkdir(join(project, "shared"), { recursive: true });
   await writeFileAtomically(file, page);
   return file;

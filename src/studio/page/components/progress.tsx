@@ -23,11 +23,11 @@ export function CancelButton({ job, label = "Cancel", busyLabel = "Cancelling…
 /** A word of a command line, quoted where a shell would split it. */
 const wordOf = (text: string) => (/^[\w./:@%+,=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** The command that does the same, from the project's folder. */
+/** A command, from the project's folder. */
 export function Command({ words }: { words: readonly string[] }) {
   return (
     <pre class="command">
-      <code>{`cd ${wordOf(project.value?.folder ?? "")}\nlayergraft ${words.map(wordOf).join(" ")}`}</code>
+      <code>{`cd ${wordOf(project.value?.folder ?? "")}\n${words.map(wordOf).join(" ")}`}</code>
     </pre>
   );
 }

@@ -27,6 +27,7 @@ export function LiveScore({ recipe }: { recipe: string }) {
   const check = store.check.value;
   const now = scored.value.get(recipe);
   useEffect(() => {
+    setState("settled");
     // Of a version that does not work, or is not on the disk, there is no score.
     if (live === null || !check?.plan || store.unsaved.peek() !== null) return;
     let isLatest = true;

@@ -17,6 +17,10 @@ export function JobOutcome({ job }: { job: Job }) {
   );
 }
 
+/** What is to be known about what a job wrote. */
+export const JobNotes = ({ job: { made } }: { job: Job }) =>
+  made && made.notes.length > 0 ? <Notice text={made.notes.join("\n")} /> : null;
+
 /** How far a job that runs is, and a way to cancel it. */
 function JobProgress({ job }: { job: Job }) {
   const { progress } = job;

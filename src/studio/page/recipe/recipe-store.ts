@@ -3,11 +3,11 @@
 import { computed, effect, type Signal, signal } from "@preact/signals";
 import { Document, parse, parseDocument } from "yaml";
 import { OUTPUT_FIELDS } from "../../../merge/plain.js";
-import type { Check, Input, Job, Method } from "../../protocol/index.js";
+import { type Check, type Input, type Job, type Method, recipeSource } from "../../protocol/index.js";
 import { type Board, boardOfRecipe, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.js";
 import { call, StudioError } from "../client.js";
 import { nameFor } from "../names.js";
-import { attempt, cardOf, change, inBackground, onEvent, project, settings, trouble } from "../store.js";
+import { attempt, cardOf, change, inBackground, lookAt, onEvent, project, settings, trouble } from "../store.js";
 
 /** Milliseconds without typing, and without clicks, after which a text is checked and saved. */
 const PAUSE = 350;
@@ -71,7 +71,7 @@ export function follow(): () => void {
 /** Reads what is on the disk, or tries again to save what is not. What is being typed is saved by its own timer. */
 async function look(): Promise<void> {
   if (unsaved.peek() !== null) await settle();
-  else if (text.peek() === saved && settings.peek()?.recipe === name.peek()) await reread();
+  else if (text.peek() === saved && settings.peek()?.recipe === name.peek()) await inBackground(reread, reread);
 }
 
 async function open(wanted: string | null): Promise<void> {
@@ -82,7 +82,7 @@ async function open(wanted: string | null): Promise<void> {
   [name.value, version] = [wanted, null];
   [past.value, future.value, check.value] = [[], [], null];
   if (wanted === null) show("", null);
-  else await reread();
+  else await inBackground(reread, reread);
 }
 
 async function reread(): Promise<void> {
@@ -104,7 +104,7 @@ async function reread(): Promise<void> {
   } catch (error) {
     // Removed in another tab, or renamed.
     if (isOf(error, "not-found")) await change(({ recipe }) => (recipe === wanted ? { recipe: null } : {}));
-    else if (!isOf(error, "offline")) trouble.value = (error as Error).message;
+    else if (!isOf(error, "offline")) throw error;
   }
 }
 
@@ -148,6 +148,7 @@ export function edit(content: string, isTyped = false): void {
 }
 
 function apply(content: string, isTyped = false): void {
+  trouble.value = null;
   text.value = content;
   if (!isTyped) revision.value++;
   clearTimeout(timer);
@@ -223,6 +224,16 @@ export async function whenSaved<T>(work: () => Promise<T>): Promise<T | undefine
   return unsaved.peek() === null ? attempt(work) : undefined;
 }
 
+export const problemText = ({ line, message }: Check["problems"][number]) =>
+  `${line === null ? "" : `Line ${line}: `}${message}`;
+
+/** Why nothing can be made of the open recipe as it is; null where it can. */
+export const refusal = computed(() => {
+  if (unsaved.value !== null) return "Save the recipe first.";
+  if (check.value === null) return "The recipe is being checked.";
+  return check.value.plan === null ? "Fix the recipe first." : null;
+});
+
 export const startSaved = (job: Input<"job.start">) => whenSaved(() => call("job.start", job));
 
 /** Resumes a job. */
@@ -234,9 +245,15 @@ export function again({ kind, input }: Job): void {
 let checks = 0;
 async function runCheck(): Promise<void> {
   const mine = ++checks;
-  const found = await inBackground(() => call("recipe.check", { text: text.peek() }));
-  // A later text has a check of its own.
-  if (found && mine === checks) check.value = found;
+  const of = name.peek();
+  await inBackground(async () => {
+    const [found] = await Promise.all([
+      call("recipe.check", { text: text.peek() }),
+      of === null ? undefined : lookAt([recipeSource(of)]),
+    ]);
+    // A later text has a check of its own.
+    if (mine === checks) check.value = found;
+  }, runCheck);
 }
 
 /** Writes a recipe into the text: comments and fields of the output stay. */

@@ -4,8 +4,9 @@ import { signal } from "@preact/signals";
 import { z } from "zod";
 import { type Job, jobInputs } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { Button, Form, Notice } from "../components/basics.js";
+import { Button, Form } from "../components/basics.js";
 import { NumberField, TextField } from "../components/inputs.js";
+import { Command } from "../components/progress.js";
 import { NewTask, useTask } from "../components/task-fields.js";
 import { JobOutcome } from "../recipe/outcome.js";
 import { startSaved } from "../recipe/recipe-store.js";
@@ -82,11 +83,11 @@ function versionOf(job: Job | undefined): string {
   return job ? `${job.id} ${job.state} ${job.progress?.model ?? ""}` : "";
 }
 
-const evaluated = z.array(z.object({ name: z.string(), isKept: z.boolean() }));
+const evaluated = z.array(z.object({ name: z.string(), folder: z.string(), isKept: z.boolean() }));
 
 /** The evaluation under way, or how the latest one ended. */
 function Latest({ job }: { job: Job }) {
-  if (job.state === "done") return <KeptResults job={job} />;
+  if (job.state === "done") return <Done job={job} />;
   return (
     <section class="card stack tight" aria-label={job.title}>
       <h2>{job.title}</h2>
@@ -95,10 +96,22 @@ function Latest({ job }: { job: Job }) {
   );
 }
 
-/** Which models were not evaluated again. */
-function KeptResults({ job }: { job: Job }) {
-  const results = useAnswer(async () => evaluated.parse(await call("job.result", { id: job.id })), [job.id]);
-  const names = (results ?? []).flatMap(({ name, isKept }) => (isKept ? name : []));
-  if (names.length === 0) return null;
-  return <Notice text={`Evaluated before with the same questions, and not run again: ${names.join(", ")}.`} />;
+/** Where the results are, which were there before, and what can follow. */
+function Done({ job }: { job: Job }) {
+  const results = useAnswer(async () => evaluated.parse(await call("job.result", { id: job.id })), [job.id]) ?? [];
+  const kept = results.flatMap(({ name, isKept }) => (isKept ? name : []));
+  const folders = results.map(({ folder }) => `evaluations/${folder}`);
+  if (folders.length === 0) return null;
+  return (
+    <section class="card stack tight" aria-label={job.title}>
+      <h2>{job.title}</h2>
+      {kept.length > 0 ? <p>Evaluated before with the same questions, and not run again: {kept.join(", ")}.</p> : null}
+      <p>The results are in the project's folder, and in the tables below. Compare two of them item by item there.</p>
+      <details>
+        <summary>Folders and command</summary>
+        <p class="path lines">{folders.join("\n")}</p>
+        {folders.length > 1 ? <Command words={["layergraft", "compare", ...folders]} /> : null}
+      </details>
+    </section>
+  );
 }

@@ -111,7 +111,7 @@ export function App() {
         <Cautions texts={isConnected.value ? [] : [OFFLINE]} />
         <Unsaved />
         {trouble.value === null ? null : (
-          <Notice kind="problem" text={trouble.value}>
+          <Notice kind="problem" text={trouble.value.message}>
             <Button text="Dismiss" onClick={() => (trouble.value = null)} />
           </Notice>
         )}

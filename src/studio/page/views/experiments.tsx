@@ -166,7 +166,15 @@ function Head({ experiment }: { experiment: Experiment }) {
         <summary>Folder and command</summary>
         <div class="stack">
           <p class="path">{folder}</p>
-          <Command words={["experiment", plan, "run", ...(experiment.programs.length > 0 ? ["--allow-code"] : [])]} />
+          <Command
+            words={[
+              "layergraft",
+              "experiment",
+              plan,
+              "run",
+              ...(experiment.programs.length > 0 ? ["--allow-code"] : []),
+            ]}
+          />
         </div>
       </details>
     </section>

@@ -2,7 +2,7 @@ import { formatDuration } from "../../../kit/printing/format.js";
 import type { Job } from "../../protocol/index.js";
 import { EmptyView } from "../components/basics.js";
 import { timeText } from "../format.js";
-import { JobOutcome, STATES } from "../recipe/outcome.js";
+import { JobNotes, JobOutcome, STATES } from "../recipe/outcome.js";
 import { jobs } from "../store.js";
 
 /** Where what a job made is shown. */
@@ -44,6 +44,7 @@ export function Jobs() {
                 <time dateTime={new Date(job.started).toISOString()}>{timeText(job.started)}</time>
               </p>
               <JobOutcome job={job} />
+              <JobNotes job={job} />
             </div>
             {job.state === "running" ? null : (
               <a class="button quiet" href={`#/${VIEWS[job.kind]}`} aria-label={`Open ${job.title}`}>

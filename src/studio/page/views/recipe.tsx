@@ -225,10 +225,9 @@ function Problems() {
   if (problems.length === 0) return null;
   return (
     <ul class="problems" aria-live="polite">
-      {problems.map(({ line, message }) => (
-        <li key={`${line} ${message}`} class="problem">
-          {line === null ? "" : `Line ${line}: `}
-          {message}
+      {problems.map(recipe.problemText).map((text) => (
+        <li key={text} class="problem">
+          {text}
         </li>
       ))}
     </ul>

@@ -1,26 +1,35 @@
 // Leave: the merge on the disk, as a GGUF file, on the hub, or as an experiment; and each as a command.
 
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { formatDuration } from "../../../kit/printing/format.js";
 import { LAYER_COUNTS } from "../../../merge/plain.js";
-import { type Input, type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.js";
+import { type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { Button, Cautions, EmptyView, Form, Notice } from "../components/basics.js";
-import { Select, TextField } from "../components/inputs.js";
-import { Command } from "../components/progress.js";
+import { Button, EmptyView, Form, Notice } from "../components/basics.js";
+import { Select } from "../components/inputs.js";
 import { useTask } from "../components/task-fields.js";
 import { choose } from "../experiments/experiment-store.js";
-import { JobOutcome } from "../recipe/outcome.js";
 import {
   check,
   methods,
+  problemText,
   recipeOfText,
   text as recipeText,
   startSaved as start,
-  whenSaved,
+  unsaved,
 } from "../recipe/recipe-store.js";
-import { addExpert, attempt, jobs, project, settings, useAnswer } from "../store.js";
+import {
+  type Again,
+  expired,
+  Latest,
+  Made,
+  pathField,
+  pathOf,
+  type Started,
+  Submit,
+  useMade,
+  Way,
+} from "../recipe/way.js";
+import { addExpert, jobs, project, settings, useAnswer } from "../store.js";
 
 const TYPES = jobInputs.export.shape.type.options;
 
@@ -44,6 +53,16 @@ export function Write() {
           <p>Outputs appear whole or not at all. What was interrupted is resumed to the same bytes.</p>
         </div>
       </header>
+      {check.value?.plan === null && unsaved.value === null ? (
+        <Notice
+          kind="problem"
+          text={[`Nothing can be made of ${recipe} as it is.`, ...check.value.problems.map(problemText)].join("\n")}
+        >
+          <a class="button" href="#/recipe">
+            Open the recipe
+          </a>
+        </Notice>
+      ) : null}
       <div class="ways">
         <Merge key={`merge ${recipe}`} recipe={recipe} />
         <Export key={`export ${recipe}`} recipe={recipe} />
@@ -55,65 +74,9 @@ export function Write() {
   );
 }
 
-type Started = Extract<Input<"job.start">, { kind: "merge" | "export" }>;
-
-interface Again {
-  readonly force?: boolean;
-  readonly allowUnrelated?: boolean;
-}
-
-interface LatestProps {
-  readonly job: Job | undefined;
-  readonly again: ((how: Again) => Started) | undefined;
-  readonly done?: string;
-  /** What was written, where it is on this machine. */
-  readonly path?: string | undefined;
-  readonly children?: ComponentChildren;
-}
-
-/** The latest job of a kind for a recipe, how it went, and what can follow. */
-function Latest({ job, again, done = "Written", path, children }: LatestProps) {
-  if (!job) return null;
-  const { state, option, error, started, ended } = job;
-  if (again && state === "failed" && option !== undefined) {
-    const isThere = option === "force";
-    return (
-      <Notice kind="problem" text={isThere ? "There is already one at this place." : error}>
-        <Button
-          text={isThere ? "Replace what is there" : "Merge them anyway"}
-          class="danger"
-          onClick={() => start(again({ [option]: true }))}
-        />
-      </Notice>
-    );
-  }
-  if (state !== "done") return <JobOutcome job={job} />;
-  return (
-    <>
-      <p role="status" class="soft">
-        {done} in {formatDuration(((ended ?? started) - started) / 1000)}.
-      </p>
-      {path === undefined ? null : (
-        <>
-          <p class="path">{path}</p>
-          <div class="row">
-            <Button text="Copy the path" onClick={() => attempt(() => navigator.clipboard.writeText(path))} />
-            {children}
-          </div>
-        </>
-      )}
-    </>
-  );
-}
-
 const latestOf = (kind: Job["kind"], isIt: (input: unknown) => boolean): Job | undefined =>
   jobs.value.find((job) => job.kind === kind && isIt(job.input));
 const isOf = (recipe: string) => (input: unknown) => (input as { recipe?: unknown }).recipe === recipe;
-/** Where a merge or an export was written: absolute, so that recipes find it, too. */
-function pathOf(job: Job | undefined): string | undefined {
-  const { out } = (job?.input ?? {}) as { out?: string };
-  return out === undefined || /^([/~]|[A-Za-z]:)/.test(out) ? out : `${project.value?.folder}/${out}`;
-}
 function Merge({ recipe }: { recipe: string }) {
   const job = latestOf("merge", isOf(recipe));
   const before = job?.input as JobInput<"merge"> | undefined;
@@ -134,9 +97,9 @@ function Merge({ recipe }: { recipe: string }) {
     >
       <Form class="stack" onSubmit={() => void start(input({}))}>
         {pathField("Folder", out, setOut, "Relative to the project.")}
-        <Button text="Write the model" type="submit" class="primary" disabled={job?.state === "running"} />
+        <Submit text="Write the model" class="primary" isBusy={job?.state === "running"} />
       </Form>
-      <Latest job={job} again={again} path={path}>
+      <Latest job={job} again={again} path={path} next={["layergraft", "serve", before?.out ?? out]}>
         {path === undefined || settings.value?.experts.some(({ source }) => source === path) ? null : (
           <Button text="Add as a model" onClick={() => addExpert(path)} />
         )}
@@ -164,18 +127,26 @@ function Export({ recipe }: { recipe: string }) {
       <Form class="stack" onSubmit={() => void start(input({}))}>
         {pathField("File", out, setOut, "Relative to the project.")}
         <Select label="Encoding" value={type} options={TYPES} onChange={setType} />
-        <Button text="Export" type="submit" disabled={looked?.problem !== null || job?.state === "running"} />
-        <Cautions texts={looked?.problem ? [looked.problem] : []} />
+        <Submit
+          text="Export"
+          closed={looked === undefined ? "The recipe is being checked." : (looked.problem ?? undefined)}
+          isBusy={job?.state === "running"}
+        />
       </Form>
-      <Latest job={job} again={input} path={pathOf(job)} />
+      <Latest job={job} again={input} path={pathOf(job)} next={["llama-server", "-m", before?.out ?? out]} />
     </Way>
   );
 }
 
 function Push({ recipe }: { recipe: string }) {
   const merged = latestOf("merge", isOf(recipe));
-  const folder = merged?.state === "done" ? (merged.input as JobInput<"merge">).out : undefined;
-  const job = latestOf("push", (input) => (input as { folder?: unknown }).folder === folder);
+  const late = merged?.state === "done" ? expired(merged) : "Write the model first.";
+  const { out } = (merged?.input ?? {}) as { out?: string };
+  const folder = late === null ? out : undefined;
+  const latest = latestOf("push", (input) => (input as { folder?: unknown }).folder === folder);
+  // What was pushed before the model was written again is another one.
+  const pushed = (latest?.input as JobInput<"push"> | undefined)?.repository ?? "";
+  const job = latest && latest.started >= (merged?.ended ?? 0) ? latest : undefined;
   const [repository, setRepository] = useState("");
   const [isPrivate, setPrivate] = useState(true);
   return (
@@ -195,36 +166,49 @@ function Push({ recipe }: { recipe: string }) {
           <input {...{ type: "checkbox", checked: isPrivate, onChange: () => setPrivate(!isPrivate) }} />
           Private
         </label>
-        <Button text="Push" type="submit" disabled={folder === undefined || job?.state === "running"} />
-        {folder === undefined ? <p class="soft">Write the model first.</p> : null}
+        <Submit
+          text="Push"
+          closed={late !== null && (merged?.state === "done" ? `The written model cannot be pushed. ${late}` : late)}
+          isBusy={job?.state === "running"}
+        />
       </Form>
-      <Latest
-        job={job}
-        again={undefined}
-        done={`Pushed to ${(job?.input as JobInput<"push"> | undefined)?.repository}`}
-      />
+      <Latest job={job} of={merged} done={`Pushed to ${pushed}`} next={["layergraft", "serve", pushed]}>
+        {job?.made?.url === undefined ? null : (
+          <a class="button" href={job.made.url} target="_blank" rel="noopener noreferrer">
+            Open it on the hub
+          </a>
+        )}
+      </Latest>
     </Way>
   );
 }
 
+const IsThere = ({ what, file, onReplace }: { what: string; file: string; onReplace: () => void }) => (
+  <Notice kind="problem" text={`There is already a ${what} at this place.\n${file}`}>
+    <Button text="Replace what is there" class="danger" onClick={onReplace} />
+  </Notice>
+);
+
 function Share({ recipe }: { recipe: string }) {
-  const [made, setMade] = useState<Output<"recipe.share"> | null>(null);
-  const share = () => whenSaved(async () => setMade(await call("recipe.share", { name: recipe })));
+  const [made, make] = useMade<Output<"recipe.share">>(recipe);
+  const share = (force: boolean) => void make(() => call("recipe.share", { name: recipe, force }));
   return (
     <Way
       title="Page to share"
       text="One HTML file with layers, models, scores and what was gained and lost. It opens anywhere, and has no paths of this machine."
-      command={["studio", ".", "--share", recipe]}
+      command={["studio", ".", "--share", recipe, "--force"]}
     >
-      <div class="row">
-        <Button text="Write the page" onClick={() => void share()} />
-        {made === null ? null : (
+      <Form class="stack" onSubmit={() => share(false)}>
+        <Submit text="Write the page" />
+      </Form>
+      {made?.isThere ? <IsThere what="page" file={made.file} onReplace={() => share(true)} /> : null}
+      {made && !made.isThere ? (
+        <Made of={made} text="Wrote the page." path={made.file}>
           <a class="button" href={made.url} target="_blank" rel="noopener noreferrer">
             Open the page
           </a>
-        )}
-      </div>
-      {made === null ? null : <p class="path">{made.file}</p>}
+        </Made>
+      ) : null}
     </Way>
   );
 }
@@ -251,18 +235,17 @@ const numbersOf = (text: string) => text.split(/[\s,]+/).flatMap((word) => (word
 /** The plan of an experiment around the recipe, or of a map of its scores over two fields. */
 function Experiment({ recipe }: { recipe: string }) {
   const { task, choice, name } = useTask();
-  const [made, setMade] = useState<Output<"recipe.experiment"> | null>(null);
+  const [made, makePlan] = useMade<Output<"recipe.experiment">>(recipe);
   const [isMap, setMap] = useState(false);
   const possible = axesOf();
   const [chosen, setAxes] = useState<readonly Axis[]>();
   const axes = chosen ?? possible.slice(0, 2);
   const make = (force: boolean) =>
-    whenSaved(async () => {
-      setMade(null);
+    makePlan(() => {
       const given = isMap
         ? { grid: Object.fromEntries(axes.map(({ field, values }) => [field, numbersOf(values)])) }
         : {};
-      if (task !== null) setMade(await call("recipe.experiment", { name: recipe, task, force, ...given }));
+      return call("recipe.experiment", { name: recipe, task: task ?? "", force, ...given });
     });
   return (
     <Way
@@ -297,13 +280,11 @@ function Experiment({ recipe }: { recipe: string }) {
               );
             })
           : null}
-        <Button text="Make the plan" type="submit" disabled={task === null} />
+        <Submit text="Make the plan" closed={task === null && "Choose a task first."} />
       </Form>
-      {made === null ? null : (
-        <>
-          <p role="status">{made.isThere ? "There is already a plan at this place." : "Wrote the plan."}</p>
-          <p class="path">{made.file}</p>
-          {made.isThere ? <Button text="Replace what is there" class="danger" onClick={() => make(true)} /> : null}
+      {made?.isThere ? <IsThere what="plan" file={made.file} onReplace={() => void make(true)} /> : null}
+      {made && !made.isThere ? (
+        <Made of={made} text="Wrote the plan." path={made.file}>
           <Button
             text="Run and watch it"
             onClick={() => {
@@ -311,34 +292,8 @@ function Experiment({ recipe }: { recipe: string }) {
               location.hash = "#/experiments";
             }}
           />
-        </>
-      )}
+        </Made>
+      ) : null}
     </Way>
   );
 }
-
-interface WayProps {
-  readonly title: string;
-  readonly text: string;
-  readonly command: readonly string[];
-  readonly children: ComponentChildren;
-}
-
-/** A way to leave: what it makes, its form, and the command that does the same. */
-function Way({ title, text, command, children }: WayProps) {
-  return (
-    <article class="card way" aria-label={title}>
-      <h2>{title}</h2>
-      <p class="soft">{text}</p>
-      {children}
-      <details>
-        <summary>Command</summary>
-        <Command words={command} />
-      </details>
-    </article>
-  );
-}
-
-const pathField = (label: string, value: string, onChange: (value: string) => void, hint: string) => (
-  <TextField {...{ label, value, onChange, hint, isCode: true, required: true }} />
-);

@@ -1,0 +1,33 @@
+// What a person should know about a result that was written or pushed.
+import { formatPercent } from "../../kit/printing/index.js";
+import { methodOf, type Plan } from "../recipe/recipe.js";
+import type { ExecuteResult } from "./execute-plan.js";
+import type { PushResult } from "./push.js";
+import { sourceLabels } from "./summary.js";
+
+export function writeNotes({ kept, changedShare, equalTo }: ExecuteResult, plan: Plan): string[] {
+  const notes = keptNotes(kept, plan);
+  if (changedShare !== null) {
+    notes.push(`${formatPercent(changedShare)} of the parameters stay the expert's; the others are the base's`);
+  }
+  if (equalTo !== null && plan.sources.length > 1) {
+    notes.push(`the weights are those of ${equalTo}, bit for bit; this merge changed nothing`);
+  }
+  return notes;
+}
+
+/** Of thresholds that keep at least a point more than the recipe asks for. */
+function keptNotes(kept: ExecuteResult["kept"], plan: Plan): string[] {
+  const more = kept.filter((one) => one.kept - one.asked > 0.01);
+  if (more.length === 0) return [];
+  const labels = sourceLabels(plan);
+  const whose = (of: readonly string[]) => of.map((label) => labels.get(label) ?? label).join(" and ");
+  const shares = more.map(
+    (one) => `${formatPercent(one.kept)} of the changes of ${whose(one.of)} instead of ${formatPercent(one.asked)}`,
+  );
+  const cut = "cutoff" in methodOf(plan.recipe).schema.shape ? " Set cutoff: exact for the exact share." : "";
+  return [`keeps ${shares.join(" and ")}, because all changes that equal the threshold are kept.${cut}`];
+}
+
+export const pushNotes = ({ leftOut }: PushResult): string[] =>
+  leftOut.length > 0 ? [`not part of the model, so not pushed: ${leftOut.join(", ")}`] : [];
