@@ -15,7 +15,8 @@ import type {
 import type { Dim } from "../graph/dim.js";
 import { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
-import { type CachePart, cacheParts, FEEDS, feedShape, pastKey, pastValue, ropeCos, ropeSin } from "./feeds.js";
+import { type AttentionTools, attend } from "./attention-graph.js";
+import { type CachePart, cacheParts, FEEDS, feedShape } from "./feeds.js";
 import { imbalance, type MixedExperts, mixExperts } from "./mix-experts.js";
 import { recurrence, softplus } from "./recurrence-graph.js";
 
@@ -61,22 +62,7 @@ export function buildDecoder(spec: DecoderSpec, options: DecoderOptions = {}): D
   return new Builder(spec, options).build();
 }
 
-/** Of latents, whatever the epsilon of other norms is (modeling_deepseek_v3.py of transformers 5.24). */
-const LATENT_NORM: NormSpec = { kind: "rms", eps: 1e-6, offset: 0 };
-
-/** Queries [B, H, T, E], keys [B, K, T, E] and values [B, K, T, valueDim]. */
-/** What attention computes of x; without keys and values where they are those of another layer. */
-interface Projected {
-  readonly query: Node;
-  readonly gate?: Node | undefined;
-  readonly key?: Node | undefined;
-  readonly value?: Node | undefined;
-}
-
 const PADDING = 0;
-
-// Added to scores of masked keys: far below any score, and far from overflow.
-const MASKED = -1e30;
 
 class Builder {
   readonly #graph = new Graph();
@@ -237,7 +223,7 @@ class Builder {
    */
   #mixed(x: Node, layer: LayerSpec, index: number): Node | undefined {
     const { q, o, mixed } = layer.weights;
-    const attended = q && o && this.#attention(x, layer, index, { q, o });
+    const attended = q && o && attend(x, layer, index, { q, o }, this.#attentionTools());
     if (!mixed) return attended;
     const recurred = recurrence(x, layer.weights, index, {
       graph: this.#graph,
@@ -251,101 +237,17 @@ class Builder {
     return attended ? this.#graph.add(recurred, attended) : recurred;
   }
 
-  /** Attention of x [B T, D] to itself and to the cache. */
-  #attention(x: Node, layer: LayerSpec, index: number, { q, o }: Readonly<Record<"q" | "o", LinearWeights>>): Node {
-    const graph = this.#graph;
-    const { heads, attention } = this.#spec;
-    const { kvHeads, headDim, valueDim, keysOf = index } = layer;
-    const { kv, sinks } = layer.weights;
-    const own = kv ? this.#latent(x, layer, q) : this.#projected(x, layer, q);
-    const query = this.#grow(own.query);
-    const [pastKeys, pastValues] = [this.#past(pastKey(keysOf)), this.#past(pastValue(keysOf))];
-    const past = pastKeys && pastValues ? { key: pastKeys, value: pastValues } : undefined;
-    const isJoined = this.#options.cached === "joined";
-    if (own.key && own.value) {
-      this.#fresh.set(pastKey(index), past && isJoined ? graph.concat([past.key, own.key], 2) : own.key);
-      this.#fresh.set(pastValue(index), past && isJoined ? graph.concat([past.value, own.value], 2) : own.value);
-    }
-    const [key, value] = [this.#fresh.get(pastKey(keysOf)) as Node, this.#fresh.get(pastValue(keysOf)) as Node];
-
-    // Heads that share keys are neighbours, so they form one longer matrix and no key is repeated.
-    const group = heads / kvHeads;
-    const grouped = graph.reshape(query, ["batch", kvHeads, group === 1 ? "time" : `${group}*time`, headDim]);
-    const mask = this.#mask(layer.window);
-    const scoresWith = (keys: Node) => {
-      const scores = graph.matmul(grouped, keys, { transB: true, alpha: attention.scale });
-      const width = keys.shape[2] as string;
-      return graph.reshape(this.#cap(scores, attention.softcap), ["batch", heads, "time", width]);
-    };
-    const mixWith = (shares: Node, values: Node) => {
-      const width = values.shape[2] as string;
-      return graph.matmul(graph.reshape(shares, ["batch", kvHeads, grouped.shape[2] as string, width]), values);
-    };
-    let mixed: Node;
-    if (past && !isJoined) {
-      // Scores of cached and of new keys are computed apart and joined, so the cache is never copied.
-      const scores = graph.concat([scoresWith(past.key), scoresWith(key)], -1);
-      const shares = this.#shares(graph.add(scores, mask), sinks);
-      const before = graph.slice(shares, -1, 0, "past");
-      const now = graph.slice(shares, -1, "past", "past+time");
-      mixed = graph.add(mixWith(before, past.value), mixWith(now, value));
-    } else {
-      const shares = this.#shares(graph.add(scoresWith(key), mask), sinks);
-      mixed = mixWith(graph.slice(shares, -1, 0, key.shape[2] as string), value);
-    }
-    const together = graph.transpose(graph.reshape(mixed, ["batch", heads, "time", valueDim]), [0, 2, 1, 3]);
-    const flat = graph.reshape(together, ["batch*time", heads * valueDim]);
-    return this.#linear(own.gate ? graph.mul(flat, graph.sigmoid(own.gate)) : flat, o);
-  }
-
-  /** Shares of scores [B, H, T, S]; with sinks, theirs at the end. */
-  #shares(scores: Node, sinks: NormWeights | undefined): Node {
-    const graph = this.#graph;
-    if (!sinks) return graph.softmax(scores);
-    const { heads } = this.#spec;
-    const sink = graph.reshape(this.#weight(sinks.weight), [1, heads, 1, 1]);
-    return graph.softmax(graph.concat([scores, graph.expand(sink, ["batch", heads, "time", 1])], -1));
-  }
-
-  #projected(x: Node, layer: LayerSpec, q: LinearWeights): Projected {
-    const graph = this.#graph;
-    const { heads, attention } = this.#spec;
-    const { kvHeads, headDim, weights } = layer;
-    const { k, v, qNorm, kNorm } = weights;
-    const asked = this.#linear(x, q);
-    const halves = graph.reshape(asked, ["batch*time", heads, attention.gated ? 2 * headDim : headDim]);
-    const half = (i: number) =>
-      graph.reshape(graph.slice(halves, 2, i * headDim, (i + 1) * headDim), ["batch*time", heads * headDim]);
+  #attentionTools(): AttentionTools {
     return {
-      query: this.#turned(attention.gated ? half(0) : asked, heads, qNorm, layer),
-      gate: attention.gated ? half(1) : undefined,
-      key: k && this.#turned(this.#linear(x, k), kvHeads, kNorm, layer),
-      value: v && this.#valueHeads(this.#linear(x, v), layer),
-    };
-  }
-
-  /** Latent attention (arXiv 2405.04434, section 2.1): keys and values of a latent, and one rotated part for all heads. */
-  #latent(x: Node, layer: LayerSpec, q: LinearWeights): Projected {
-    const graph = this.#graph;
-    const { heads } = this.#spec;
-    const { headDim, valueDim } = layer;
-    const { qDown, qDownNorm, kvDown, kvDownNorm, kv } = layer.weights as LayerWeights &
-      Required<Pick<LayerWeights, "kvDown" | "kvDownNorm" | "kv">>;
-    const rank = kvDownNorm.weight.shape[0] as number;
-    const rotated = (kvDown.weight.shape[0] as number) - rank;
-    const plain = headDim - rotated;
-    const narrow = qDown ? this.#norm(this.#linear(x, qDown), LATENT_NORM, qDownNorm) : x;
-    const queries = this.#heads(this.#linear(narrow, q), heads);
-    const turned = this.#rotate(graph.slice(queries, -1, plain, headDim), layer);
-    const down = this.#linear(x, kvDown);
-    const shared = this.#rotate(this.#heads(graph.slice(down, -1, rank, rank + rotated), 1), layer);
-    const latent = this.#norm(graph.slice(down, -1, 0, rank), LATENT_NORM, kvDownNorm);
-    const both = this.#heads(this.#linear(latent, kv), heads);
-    const spread = graph.expand(shared, ["batch", heads, "time", rotated]);
-    return {
-      query: graph.concat([graph.slice(queries, -1, 0, plain), turned], -1),
-      key: graph.concat([graph.slice(both, -1, 0, plain), spread], -1),
-      value: graph.slice(both, -1, plain, plain + valueDim),
+      graph: this.#graph,
+      spec: this.#spec,
+      weight: (stored) => this.#weight(stored),
+      linear: (x, weights) => this.#linear(x, weights),
+      norm: (x, spec, weights) => this.#norm(x, spec, weights),
+      cap: (x, cap) => this.#cap(x, cap),
+      cached: this.#options.cached ?? false,
+      past: (feed) => this.#past(feed),
+      fresh: this.#fresh,
     };
   }
 
@@ -353,73 +255,6 @@ class Builder {
   #past(feed: string): Node | undefined {
     const part = this.#options.cached ? this.#parts.get(feed) : undefined;
     return part && this.#graph.input(feed, "f32", feedShape(part, "batch", "past"));
-  }
-
-  /** [B T, heads E] as [B, heads, T, E], normalised where the family does. */
-  #heads(x: Node, heads: number, weights?: NormWeights): Node {
-    const graph = this.#graph;
-    const { qkNorm } = this.#spec.attention;
-    const wide = weights && qkNorm?.over === "width" ? this.#norm(x, qkNorm, weights) : x;
-    const apart = graph.reshape(wide, ["batch", "time", heads, (x.shape[1] as number) / heads]);
-    const normal = weights && qkNorm && qkNorm.over !== "width" ? this.#norm(apart, qkNorm, weights) : apart;
-    return graph.transpose(normal, [0, 2, 1, 3]);
-  }
-
-  /** Values [B T, K E] as [B, K, T, E], normalised where the family does. */
-  #valueHeads(x: Node, layer: LayerSpec): Node {
-    const { valueNorm } = this.#spec.attention;
-    const apart = this.#heads(x, layer.kvHeads);
-    return valueNorm ? this.#graph.mul(apart, this.#graph.inverseRms(apart, valueNorm.eps)) : apart;
-  }
-
-  /** Queries or keys [B T, heads E] as [B, heads, T, E], normalised and rotated. */
-  #turned(x: Node, heads: number, weights: NormWeights | undefined, layer: LayerSpec): Node {
-    const { qkNorm } = this.#spec.attention;
-    if (!weights || !qkNorm?.afterRotation) return this.#rotate(this.#heads(x, heads, weights), layer);
-    return this.#norm(this.#rotate(this.#heads(x, heads), layer), qkNorm, weights);
-  }
-
-  /** Queries [B, H, T, E], larger the later their positions. */
-  #grow(query: Node): Node {
-    const { growth } = this.#spec.attention;
-    if (!growth) return query;
-    const graph = this.#graph;
-    const positions = graph.cast(graph.input(FEEDS.positions, "i64", ["batch", "time"]), "f32");
-    const times = graph.cast(graph.cast(graph.div(positions, growth.every), "i64"), "f32");
-    const scale = graph.add(graph.mul(graph.log(graph.add(times, 1)), growth.factor), 1);
-    return graph.mul(query, graph.reshape(scale, ["batch", 1, "time", 1]));
-  }
-
-  #rotate(x: Node, { rope }: LayerSpec): Node {
-    if (rope === null) return x;
-    const graph = this.#graph;
-    const { dimensions, pairs } = this.#spec.ropes[rope] as DecoderSpec["ropes"][number];
-    const table = (name: string) => graph.input(name, "f32", ["table", dimensions / 2]);
-    const positions = graph.input(FEEDS.positions, "i64", ["batch", "time"]);
-    return graph.rope(x, positions, table(ropeCos(rope)), table(ropeSin(rope)), pairs === "interleaved");
-  }
-
-  /** Added to scores, [B, 1, T, P + T]: 0 where a query sees a key. */
-  #mask(window: number | null): Node {
-    const graph = this.#graph;
-    const now = { positions: FEEDS.positions, segments: FEEDS.segments, width: "time" };
-    const past = { positions: FEEDS.pastPositions, segments: FEEDS.pastSegments, width: "past" };
-    const keys = this.#options.cached ? [past, now] : [now];
-    const joined = (field: "positions" | "segments") => {
-      const parts = keys.map((part) => graph.input(part[field], "i64", ["batch", part.width]));
-      const all = graph.concat(parts, 1);
-      return graph.reshape(all, ["batch", 1, 1, all.shape[1] as string]);
-    };
-    const ofQueries = (name: string) =>
-      graph.reshape(graph.input(name, "i64", ["batch", "time"]), ["batch", 1, "time", 1]);
-    const [query, key] = [ofQueries(FEEDS.positions), joined("positions")];
-    let seen = graph.and(graph.equal(ofQueries(FEEDS.segments), joined("segments")), graph.lessOrEqual(key, query));
-    if (window !== null) {
-      // Positions are exact as float32 up to 16 million.
-      const distance = graph.sub(graph.cast(query, "f32"), graph.cast(key, "f32"));
-      seen = graph.and(seen, graph.less(distance, graph.constant(window)));
-    }
-    return graph.where(seen, 0, MASKED);
   }
 
   /** A norm over the last axis; x itself without weights. */
