@@ -1,7 +1,7 @@
 // IBM's Granite.
 import type { ConfigFields } from "./page/config-fields.js";
 import { readRouting } from "./page/experts.js";
-import type { Family, Traits } from "./page/family.js";
+import type { ExpertTraits, Family, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR } from "./page/layer-kinds.js";
 import { LLAMA_GRAPH, readBiases } from "./page/llama-cpp.js";
 import { MAMBA_DEFAULTS, mamba2, mambaSizes, siluOnly } from "./page/mamba.js";
@@ -10,6 +10,8 @@ import { LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
 
 const SCALES = { embedding_multiplier: 1, attention_multiplier: 1, residual_multiplier: 1, logits_scaling: 1 };
+
+const EXPERT_DEFAULTS = { num_local_experts: 8, num_experts_per_tok: 2, router_aux_loss_coef: 0.001 };
 
 export const granite: readonly Family[] = [
   {
@@ -39,13 +41,13 @@ export const granite: readonly Family[] = [
     },
   },
   {
-    name: "Granite 4", // state spaces in most layers; those without experts
+    name: "Granite 4", // state spaces in most layers; experts, where there are any, beside a part that all tokens share
     modelTypes: ["granitemoehybrid"],
     reference: "IBM Granite 4.0, 2025; transformers GraniteMoeHybridForCausalLM",
     defaults: {
       ...SCALES,
       ...MAMBA_DEFAULTS,
-      num_local_experts: 8,
+      ...EXPERT_DEFAULTS,
       shared_intermediate_size: 1024,
       position_embedding_type: null,
     },
@@ -54,13 +56,16 @@ export const granite: readonly Family[] = [
       const types = fields.choicesOrNull("layer_types", layers, [FULL, LINEAR, "attention", "mamba"]);
       const rotates = fields.get("position_embedding_type") === "rope";
       const bias = fields.flag("mamba_proj_bias");
+      const names = { gate: null, up: "shared_mlp.input_linear", down: "shared_mlp.output_linear" };
+      const width = fields.count("shared_intermediate_size");
       return {
         ...scales(fields),
         activation: siluOnly(fields),
-        sizes: { feedForward: fields.count("shared_intermediate_size") },
+        sizes: { feedForward: width },
         biases: attentionBiases(fields),
         fused: { gateUp: "shared_mlp.input_linear" },
-        feedForward: { gate: null, up: "shared_mlp.input_linear", down: "shared_mlp.output_linear" },
+        feedForward: names,
+        ...(fields.get("num_local_experts") ? { experts: { ...experts(fields), shared: { names, width } } } : {}),
         ropes: rotates ? [readRope({ fields, ...sizes })] : [],
         recurrence: mamba2({
           module: "mamba",
@@ -83,23 +88,27 @@ export const granite: readonly Family[] = [
     name: "Granite MoE", // 3.0 and 3.1: shares are the softmax over those chosen
     modelTypes: ["granitemoe"],
     reference: "IBM Granite 3.0 language models, 2024; transformers GraniteMoeForCausalLM",
-    defaults: { ...SCALES, num_local_experts: 8, num_experts_per_tok: 2, router_aux_loss_coef: 0.001 },
+    defaults: { ...SCALES, ...EXPERT_DEFAULTS },
     traits: (fields) => ({
       ...scales(fields),
       biases: { ...attentionBiases(fields), feedForward: fields.flag("mlp_bias") },
-      experts: {
-        routing: readRouting(fields, "num_local_experts", "intermediate_size"),
-        router: "block_sparse_moe.router.layer",
-        names: {
-          layout: "fused",
-          gateUp: "block_sparse_moe.input_linear.weight",
-          down: "block_sparse_moe.output_linear.weight",
-        },
-      },
+      experts: experts(fields),
     }),
   },
   { name: "Granite SWA", modelTypes: ["granite_swa", "granitemoe_swa"], kinds: [everyNth(4, { first: 0 })] },
 ];
+
+function experts(fields: ConfigFields): ExpertTraits {
+  return {
+    routing: readRouting(fields, "num_local_experts", "intermediate_size"),
+    router: "block_sparse_moe.router.layer",
+    names: {
+      layout: "fused",
+      gateUp: "block_sparse_moe.input_linear.weight",
+      down: "block_sparse_moe.output_linear.weight",
+    },
+  };
+}
 
 function scales(fields: ConfigFields): Traits {
   return {

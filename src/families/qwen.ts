@@ -5,7 +5,7 @@ import type { ExpertTraits, Family, Sizes, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR, SLIDING, SPARSE } from "./page/layer-kinds.js";
 import { type LlamaCpp, readBiases } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
-import type { LinearWeights, RecurrenceWeights } from "./page/spec.js";
+import type { LinearWeights, RecurrenceWeights, RoutingSpec } from "./page/spec.js";
 import { EXPERTS, LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases, centredRmsNorm, layerKinds, rmsNorm, sameWindow } from "./page/traits.js";
 
@@ -33,6 +33,12 @@ const DELTA_DEFAULTS = {
   linear_value_head_dim: 128,
   linear_num_key_heads: 16,
   linear_num_value_heads: 32,
+};
+
+const SHARED_DEFAULTS = {
+  moe_intermediate_size: 512,
+  shared_expert_intermediate_size: 512,
+  router_aux_loss_coef: 0.001,
 };
 
 export const qwen: readonly Family[] = [
@@ -99,7 +105,6 @@ export const qwen: readonly Family[] = [
       max_position_embeddings: 32_768,
       use_sliding_window: false,
       sliding_window: 4096,
-      decoder_sparse_step: 1,
       moe_intermediate_size: 768,
       num_experts_per_tok: 8,
       num_local_experts: 128,
@@ -125,13 +130,18 @@ export const qwen: readonly Family[] = [
       intermediate_size: 5632,
       num_attention_heads: 16,
       num_key_value_heads: 2,
+      ...SHARED_DEFAULTS,
+      num_experts_per_tok: 10,
       num_experts: 512,
+      norm_topk_prob: true,
     },
-    traits: (fields, sizes) =>
-      deltaTraits(fields, sizes, (linear, { keys, values, heads }) => ({
+    traits: (fields, sizes) => ({
+      ...deltaTraits(fields, sizes, (linear, { keys, values, heads }) => ({
         mix: linear("in_proj_qkvz", 2 * keys + 2 * values),
         rate: linear("in_proj_ba", 2 * heads),
       })),
+      ...(fields.get("num_experts") === 0 ? {} : { experts: besideShared(fields, sizes) }),
+    }),
   },
   {
     name: "Qwen 3.5", // the same, with more projections; in text alone, all axes of positions are the same
@@ -145,16 +155,39 @@ export const qwen: readonly Family[] = [
       num_attention_heads: 16,
       num_key_value_heads: 4,
     },
-    traits: (fields, sizes) =>
-      deltaTraits(fields, sizes, (linear, { keys, values, heads }) => ({
-        mix: linear("in_proj_qkv", 2 * keys + values),
-        outputGate: linear("in_proj_z", values),
-        rate: linear("in_proj_b", heads),
-        decay: linear("in_proj_a", heads),
-      })),
+    traits: apartTraits,
   },
-  { name: "Qwen 3.5 MoE", modelTypes: ["qwen3_5_moe", "qwen3_5_moe_text"], kinds: [DELTA_KINDS] },
+  {
+    name: "Qwen 3.5 MoE",
+    modelTypes: ["qwen3_5_moe_text", "qwen3_5_moe"],
+    reference: "Qwen team 2026, qwen.ai; transformers Qwen3_5MoeForCausalLM",
+    kinds: [DELTA_KINDS],
+    defaults: {
+      ...DELTA_DEFAULTS,
+      vocab_size: 248_320,
+      hidden_size: 2048,
+      num_attention_heads: 16,
+      num_key_value_heads: 2,
+      ...SHARED_DEFAULTS,
+      num_experts_per_tok: 8,
+      num_experts: 256,
+    },
+    traits: (fields, sizes) => ({
+      ...apartTraits(fields, sizes),
+      experts: besideShared(fields, sizes, { normaliser: 0 }),
+    }),
+  },
 ];
+
+/** Qwen 3.5's projections of the inputs of the delta rule. */
+function apartTraits(fields: ConfigFields, sizes: Sizes): Traits {
+  return deltaTraits(fields, sizes, (linear, { keys, values, heads }) => ({
+    mix: linear("in_proj_qkv", 2 * keys + values),
+    outputGate: linear("in_proj_z", values),
+    rate: linear("in_proj_b", heads),
+    decay: linear("in_proj_a", heads),
+  }));
+}
 
 interface DeltaSizes {
   /** Width of all key heads, and of all heads of values. */
@@ -214,17 +247,32 @@ function heads(fields: ConfigFields): Traits {
   return { biases: attentionBiases(fields), attention: { qkNorm: { ...rmsNorm(fields), over: "head" } } };
 }
 
+/** The same, beside a part that all tokens share, with a gate. */
+function besideShared(fields: ConfigFields, { layers }: Sizes, traits: Partial<RoutingSpec> = {}): ExpertTraits {
+  const experts = qwenExperts(fields, layers);
+  const part = (name: string) => `mlp.shared_expert.${name}_proj`;
+  return {
+    ...experts,
+    routing: { ...experts.routing, ...traits },
+    shared: {
+      names: { gate: part("gate"), up: part("up"), down: part("down") },
+      width: fields.count("shared_expert_intermediate_size"),
+      gate: "mlp.shared_expert_gate",
+    },
+  };
+}
+
 function qwenExperts(fields: ConfigFields, layers: number): ExpertTraits {
-  const step = fields.count("decoder_sparse_step");
+  const step = fields.countOrNull("decoder_sparse_step") ?? 1;
   const dense = { mlp_only_layers: fields.get("mlp_only_layers") };
   return {
     routing: readRouting(
       fields,
-      fields.has("num_experts") ? "num_experts" : "num_local_experts",
+      fields.get("num_experts") === undefined ? "num_local_experts" : "num_experts",
       "moe_intermediate_size",
       {
         scores: "softmax",
-        normalised: fields.flag("norm_topk_prob"),
+        normaliser: fields.flag("norm_topk_prob") ? 0 : null,
       },
     ),
     inLayer: (layer) => SPARSE.kind(layer, [step], layers, dense) === "sparse",

@@ -179,13 +179,14 @@ class Builder {
 
   #dense(x: Node, weights: LayerWeights): Node | undefined {
     const graph = this.#graph;
-    const { gate, up, down } = weights;
+    const { gate, up, down, sharedGate } = weights;
     if (!up || !down) return undefined;
     const raised = this.#linear(x, up);
     const hidden = gate
       ? graph.mul(this.#activation(this.#linear(x, gate), weights), raised)
       : this.#activation(raised, weights);
-    return this.#linear(hidden, down);
+    const y = this.#linear(hidden, down);
+    return sharedGate ? graph.mul(y, graph.sigmoid(this.#linear(x, sharedGate))) : y;
   }
 
   #activation(x: Node, weights: LayerWeights): Node {

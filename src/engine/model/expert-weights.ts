@@ -22,7 +22,7 @@ export function expertWeights(prefix: string, hidden: number, traits: ExpertTrai
       const each = (module: string, shape: readonly number[]) =>
         all((expert) => ({ name: `${prefix}${module.replace("*", String(expert))}.weight`, shape }));
       return {
-        gate: each(names.gate, [width, hidden]),
+        ...(names.gate === null ? {} : { gate: each(names.gate, [width, hidden]) }),
         up: each(names.up, [width, hidden]),
         down: each(names.down, [hidden, width]),
       };

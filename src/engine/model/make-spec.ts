@@ -62,11 +62,24 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
       const experts = traits.experts?.inLayer?.(index) === false ? undefined : traits.experts;
       const feedForward = experts ? (experts.shared?.width ?? 0) : (layer.feedForward ?? sizes.feedForward);
       const own = experts ? { ...traits, feedForward: experts.shared?.names ?? null } : traits;
+      const gate = experts?.shared?.gate;
       const weights = layerWeights(prefix, { ...sizes, kvHeads, headDim, feedForward }, own, layer);
       const shared = keysOf === undefined ? {} : { keysOf };
       const mixture = experts ? { experts: expertWeights(prefix, hidden, experts) } : {};
       const valueDim = latent?.values ?? headDim;
-      return { window, rope, kvHeads, headDim, valueDim, ...shared, weights, ...mixture };
+      return {
+        window,
+        rope,
+        kvHeads,
+        headDim,
+        valueDim,
+        ...shared,
+        weights:
+          gate === undefined
+            ? weights
+            : { ...weights, sharedGate: { weight: { name: `${prefix}${gate}.weight`, shape: [1, hidden] } } },
+        ...mixture,
+      };
     }),
     embedding: { name: `${traits.names?.embedding ?? "embed_tokens"}.weight`, shape: [vocabularySize, hidden] },
     ...(traits.layerInputs ? { layerInputs: traits.layerInputs } : {}),

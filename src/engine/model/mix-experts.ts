@@ -67,8 +67,7 @@ function route({ graph, routing, linear, weight }: ExpertParts, x: Node, { route
   const picked = graph.pick(scores, chosen);
   if (kind === "chosen") return { logits, chosen, shares: graph.softmax(picked) };
   const sum = graph.sum(picked, [1], true);
-  // 1e-20 as transformers has it: sigmoids may all be 0.
-  const shares = routing.normalised ? graph.div(picked, kind === "sigmoid" ? graph.add(sum, 1e-20) : sum) : picked;
+  const shares = routing.normaliser === null ? picked : graph.div(picked, graph.add(sum, routing.normaliser));
   return { logits, chosen, shares: graph.mul(shares, routing.scale) };
 }
 
@@ -93,7 +92,10 @@ function compute({ graph, routing, weight, activation }: ExpertParts, x: Node, i
   };
   const gated = (a: Node, b: Node) =>
     routing.clamp ? clamped(graph, a, b, routing.clamp) : graph.mul(activation(a), b);
-  if (gate && up) return product(gated(product(x, gate), product(x, up)), down);
+  if (up) {
+    const raised = product(x, up);
+    return product(gate ? gated(product(x, gate), raised) : activation(raised), down);
+  }
   const both = product(x, gateUp as ExpertMatrices);
   const pairs = graph.reshape(both, [both.shape[0] as string, routing.width, 2]);
   const half = (at: number) =>

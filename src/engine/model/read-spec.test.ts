@@ -460,7 +460,13 @@ describe("refusals", () => {
     ["exaone4", { layer_types: null, sliding_window: null }, "sliding_window", /is null/],
     ["glm4", { partial_rotary_factor: null, rope_parameters: { partial_rotary_factor: 1.5 } }, "factor", /is 1.5/],
     ["lfm2", { layer_types: ["conv", "full_attention", "x"] }, "layer_types", /each one of full_attention, conv/],
-    ["qwen3_next", { num_experts: 8 }, "num_experts", /is 8; experts are not supported in this family/],
+    ["qwen3_next", { num_experts: 8, num_experts_per_tok: 9 }, "num_experts_per_tok", /is 9, of 8 experts/],
+    [
+      "qwen3_next",
+      { num_experts: 8, num_experts_per_tok: 2, shared_expert_intermediate_size: 0 },
+      "shared_expert_intermediate_size",
+      /is 0/,
+    ],
     ["qwen3_next", { linear_num_key_heads: 3 }, "linear_num_key_heads", /3; it must divide linear_num_value_heads, 4/],
     [
       "granitemoehybrid",
@@ -470,7 +476,6 @@ describe("refusals", () => {
     ],
     ["granitemoehybrid", { mamba_n_groups: 4 }, "mamba_n_groups", /is 4; it must divide the heads/],
     ["granitemoehybrid", { time_step_limit: [0, 1] }, "time_step_limit", /has an upper limit/],
-    ["granitemoehybrid", { num_local_experts: undefined }, "num_local_experts", /is 8; experts are not supported/],
     ["falcon_h1", { projectors_bias: true }, "projectors_bias", /multipliers of such biases are not supported/],
     [
       "nemotron_h",

@@ -30,7 +30,7 @@ export function readRouting(
     chosen,
     width: fields.count(width),
     scores: "chosen",
-    normalised: false,
+    normaliser: null,
     scale: 1,
     groups: null,
     clamp: null,
@@ -43,7 +43,8 @@ export function readRouting(
 export function sigmoidExperts(fields: ConfigFields): ExpertTraits {
   const routing = readRouting(fields, "n_routed_experts", "moe_intermediate_size", {
     scores: "sigmoid",
-    normalised: fields.flag("norm_topk_prob"),
+    // As transformers has it: sigmoids may all be 0.
+    normaliser: fields.flag("norm_topk_prob") ? 1e-20 : null,
     scale: fields.positive("routed_scaling_factor"),
     balance: null,
   });

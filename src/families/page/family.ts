@@ -136,10 +136,10 @@ export interface ExpertTraits {
    * same stored [in, out], with columns of gate and up in turns, and biases.
    */
   readonly names:
-    | { readonly layout: "each"; readonly gate: string; readonly up: string; readonly down: string }
+    | { readonly layout: "each"; readonly gate: string | null; readonly up: string; readonly down: string }
     | { readonly layout: "fused" | "pairs"; readonly gateUp: string; readonly down: string };
-  /** A feed-forward part that all tokens share: its modules, and its width. */
-  readonly shared?: { readonly names: FeedForwardNames; readonly width: number };
+  /** A feed-forward part that all tokens share: its modules, its width, and the module of the gate of its output. */
+  readonly shared?: { readonly names: FeedForwardNames; readonly width: number; readonly gate?: string };
 }
 
 /** Defaults of LlamaConfig in transformers. */

@@ -154,8 +154,8 @@ export interface RoutingSpec {
    * their softmax over the chosen experts.
    */
   readonly scores: "softmax" | "sigmoid" | "chosen";
-  /** Whether shares are divided by their sum. */
-  readonly normalised: boolean;
+  /** Added to the sum that shares are divided by; null where they are not. */
+  readonly normaliser: number | null;
   /** Multiplies shares. */
   readonly scale: number;
   /** Experts are neighbours in groups, and chosen from those groups alone whose best two have the largest sums. */
@@ -226,7 +226,7 @@ export interface ExpertWeights {
   readonly router: LinearWeights;
   /** [experts]: added to the scores that experts are chosen by, but not to shares. */
   readonly correction?: StoredWeight;
-  /** [F, D] */
+  /** [F, D]; the gate may be missing, as in a feed-forward part. */
   readonly gate?: ExpertMatrices;
   readonly up?: ExpertMatrices;
   /** [D, 2 F], columns of gate and up in turns: in place of the two. */
@@ -271,6 +271,8 @@ export interface LayerWeights extends RecurrenceWeights {
   readonly up?: LinearWeights;
   /** [D, F] */
   readonly down?: LinearWeights;
+  /** [1, D]: times its sigmoid goes what all tokens share beside experts (Qwen3-Next). */
+  readonly sharedGate?: LinearWeights;
   /** [1]: the curvature of xielu above and below 0, as softplus^-1. */
   readonly curveAbove?: NormWeights;
   readonly curveBelow?: NormWeights;
