@@ -2,13 +2,11 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readTensors, type Values } from "../../test/support/decoder-fixtures.js";
-import { allGoldens, type Golden, golden } from "../../test/support/golden-decoders.js";
+import { allGoldens, type Golden, golden, specOf } from "../../test/support/golden-decoders.js";
 import type { DecoderSpec } from "../families/index.js";
-import { readConfig } from "../formats/checkpoint/index.js";
 import { gradients, reachable } from "./graph/gradients.js";
 import { buildDecoder } from "./model/decoder-graph.js";
 import { FEEDS } from "./model/feeds.js";
-import { readSpec } from "./model/read-spec.js";
 import { locateWeights } from "./model/weight-names.js";
 import { RopeTables } from "./rope-tables.js";
 import { lowerGraph } from "./runtime/lower.js";
@@ -83,7 +81,7 @@ async function weightsOf(folder: string, spec: DecoderSpec, inputs: ReturnType<t
 
 /** The loss, and its derivative by those stored tensors that are wanted: parts of fused ones together again. */
 async function learn(expected: Golden, isWanted: (tensor: string) => boolean) {
-  const spec = readSpec(await readConfig(expected.folder));
+  const spec = specOf(expected.folder);
   const { graph, weights, logits, balance } = buildDecoder(spec);
   const labels = graph.input("labels", "i64", ["rows"]);
   const shares = graph.input("shares", "f32", ["rows"]);

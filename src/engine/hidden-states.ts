@@ -35,7 +35,7 @@ export async function openStates(source: ModelSource, options: StateOptions): Pr
   const { at: indices, pool, threads, signal } = options;
   const tokenizer = await loadSourceTokenizer(source);
   const begin = beginOf(tokenizer);
-  const spec = readSpec(source.config);
+  const spec = readSpec(source.config, source.tensors.keys());
   const width = spec.hidden;
   const { streams, weights: all } = buildDecoder(spec);
   const outputs = Object.fromEntries(indices.map((index): [string, Node] => [`${index}`, streams[index] as Node]));

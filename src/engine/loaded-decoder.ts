@@ -74,7 +74,7 @@ export class LoadedDecoder {
    * @throws RuntimeMissingError if ONNX Runtime is not installed
    */
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<LoadedDecoder> {
-    const spec = readSpec(source.config);
+    const spec = readSpec(source.config, source.tensors.keys());
     const decoder = buildDecoder(spec, { cached: true });
     const { graph, logits, fresh } = decoder;
     const labels = graph.input(LABELS, "i64", ["rows"]);

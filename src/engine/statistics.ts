@@ -156,7 +156,7 @@ async function openDecoder(
   { signal }: StatisticsOptions,
   options?: Parameters<typeof buildDecoder>[1],
 ) {
-  const spec = readSpec(source.config);
+  const spec = readSpec(source.config, source.tensors.keys());
   const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
   const decoder = buildDecoder(spec, options);
   const bound = await bindWeights({ spec, weights: decoder.weights }, source, { signal });

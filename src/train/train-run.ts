@@ -148,7 +148,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     const message = `base: ${run.base} is a recipe. Write it first: layergraft merge ${shellQuote(run.base)} --out FOLDER`;
     throw RecipeError.at({ field: "base" }, message);
   }
-  const spec = readSpec(source.config);
+  const spec = readSpec(source.config, source.tensors.keys());
   const checkpoint = [...source.sources.values()][0];
   const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };
   const { stored } = locateWeights(spec, source.tensors.keys(), source.name);

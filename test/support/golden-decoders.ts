@@ -55,7 +55,8 @@ export function golden(name: string): Golden {
 /** The description of a case's decoder. @param name of a case of the repository, or its folder */
 export function specOf(name: string): DecoderSpec {
   const file = join(resolve(FIXTURES, name), "config.json");
-  return readSpec(parseConfig(JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>, file));
+  const tensors = readTensors(join(resolve(FIXTURES, name), "model.safetensors"));
+  return readSpec(parseConfig(JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>, file), tensors.keys());
 }
 
 function readGolden(folder: string): Golden {

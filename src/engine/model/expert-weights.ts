@@ -1,6 +1,16 @@
 // The weights of a layer's experts, by the names and the layout that the family's page says.
 import type { ExpertMatrices, ExpertTraits, ExpertWeights, StoredWeight } from "../../families/index.js";
 
+/** Experts by the layout that a checkpoint has, of those that its configuration does not tell apart. */
+export function asStored(traits: ExpertTraits, tensors: Iterable<string>): ExpertTraits {
+  const { names } = traits;
+  if (names.layout !== "each" || !names.fused) return traits;
+  const { fused } = names;
+  // Blocks that predict further tokens may have another layout.
+  const isFused = [...tensors].some((name) => name.endsWith(`.${fused.gateUp}`) && !name.startsWith("mtp."));
+  return isFused ? { ...traits, names: { layout: "fused", ...fused } } : traits;
+}
+
 /** @param prefix of the layer, such as "layers.0." @param hidden D */
 export function expertWeights(prefix: string, hidden: number, traits: ExpertTraits): ExpertWeights {
   const { routing, router, routerBias, correction, names } = traits;

@@ -18,7 +18,7 @@ import {
   type Traits,
 } from "../../families/index.js";
 import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
-import { expertWeights } from "./expert-weights.js";
+import { asStored, expertWeights } from "./expert-weights.js";
 
 /** Norms before both halves, as Llama names them. */
 const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" };
@@ -28,10 +28,16 @@ const USUAL = ["attention", "feedForward"] as const;
 const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" };
 
 /** The specification of a decoder. Where `fields` has problems afterwards, it must not be used. */
-export function specOf(family: RunnableFamily, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
+export function specOf(
+  family: RunnableFamily,
+  fields: ConfigFields,
+  config: CheckpointConfig,
+  tensors: Iterable<string>,
+): DecoderSpec {
   const usual = readSizes(fields, config.layers ?? fields.count(config.layersField));
   const traits = family.traits(fields, usual);
   const { latent } = traits;
+  const ofExperts = traits.experts && asStored(traits.experts, tensors);
   const headSize = latent ? { headDim: latent.plain + latent.rotated } : {};
   const sizes = { ...usual, ...traits.sizes, ...headSize };
   const { vocabularySize, hidden } = sizes;
@@ -59,7 +65,7 @@ export function specOf(family: RunnableFamily, fields: ConfigFields, config: Che
       const layer = traits.layer?.(index) ?? {};
       const { window = null, rope = 0, kvHeads = sizes.kvHeads, headDim = sizes.headDim, keysOf } = layer;
       const prefix = `layers.${index}.`;
-      const experts = traits.experts?.inLayer?.(index) === false ? undefined : traits.experts;
+      const experts = ofExperts?.inLayer?.(index) === false ? undefined : ofExperts;
       const feedForward = experts ? (experts.shared?.width ?? 0) : (layer.feedForward ?? sizes.feedForward);
       const own = experts ? { ...traits, feedForward: experts.shared?.names ?? null } : traits;
       const gate = experts?.shared?.gate;

@@ -30,9 +30,10 @@ const isRunnable = (family: Family | undefined): family is RunnableFamily => fam
 /**
  * Specifies the decoder of a checkpoint, or of its text tower in a multimodal one. Missing fields have the family's
  * defaults in transformers.
+ * @param tensors names in the checkpoint: they say how experts are stored
  * @throws CheckpointError if the family or its settings are not supported, with all reasons
  */
-export function readSpec(config: CheckpointConfig): DecoderSpec {
+export function readSpec(config: CheckpointConfig, tensors: Iterable<string> = []): DecoderSpec {
   const { file, json, modelType } = config;
   const family = findFamily(modelType);
   if (!isRunnable(family)) {
@@ -54,7 +55,7 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
       `marks the weights as quantized (${config.quantized})${config.unread ? `, and ${config.unread}` : ""}; ${unquantise(config.quantized)}`,
     );
   }
-  const spec = specOf(family, fields, config);
+  const spec = specOf(family, fields, config, tensors);
   for (const [field, reason] of Object.entries(FOREIGN)) {
     const value = fields.get(field);
     if (value && !family.unread?.includes(field) && !(reason === EXPERTS && spec.routing)) {

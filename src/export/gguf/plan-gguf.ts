@@ -48,7 +48,7 @@ const FORMAT = 1;
  * @throws LayergraftError code `usage` for an override that is not valid
  */
 export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
-  const spec = readSpec(source.config);
+  const spec = readSpec(source.config, source.tensors.keys());
   const architecture = findFamily(source.config.modelType)?.llamaCpp;
   const problems = architecture ? unsupportedTraits(spec, architecture) : [];
   if (!architecture || problems.length > 0) {

@@ -75,7 +75,7 @@ export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: 
   }
   const { file, encoding } = ONNX_TYPES[type];
   const codes = encoding === "Q8_0" || encoding === "Q4_0" ? encoding : undefined;
-  const spec = readSpec(source.config);
+  const spec = readSpec(source.config, source.tensors.keys());
   if (spec.layers.some(({ valueDim, headDim }) => valueDim !== headDim)) {
     const message = `${source.name} has values of another width than keys, which transformers.js does not cache. It cannot be exported as ONNX.`;
     throw new CheckpointError(message, { file: source.config.file });

@@ -3,12 +3,13 @@ import type { ConfigFields } from "./config-fields.js";
 import type { ExpertTraits } from "./family.js";
 import type { RoutingSpec } from "./spec.js";
 
-/** Modules of Qwen, DeepSeek and GLM: a matrix for each expert. */
+/** Modules of Qwen, DeepSeek and GLM: a matrix for each expert, or one tensor of all (Qwen 3.5 as published). */
 export const EXPERT_MODULES: ExpertTraits["names"] = {
   layout: "each",
   gate: "mlp.experts.*.gate_proj",
   up: "mlp.experts.*.up_proj",
   down: "mlp.experts.*.down_proj",
+  fused: { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" },
 };
 
 /**

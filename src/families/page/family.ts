@@ -132,11 +132,17 @@ export interface ExpertTraits {
   readonly routerBias?: boolean;
   readonly correction?: string;
   /**
-   * Modules of the experts. each: `*` is for an expert's number. fused: tensors of all experts, gate above up. pairs: the
+   * Modules of the experts. each: `*` is for an expert's number, and `fused` what replaces them in some checkpoints. fused: tensors of all experts, gate above up. pairs: the
    * same stored [in, out], with columns of gate and up in turns, and biases.
    */
   readonly names:
-    | { readonly layout: "each"; readonly gate: string | null; readonly up: string; readonly down: string }
+    | {
+        readonly layout: "each";
+        readonly gate: string | null;
+        readonly up: string;
+        readonly down: string;
+        readonly fused?: { readonly gateUp: string; readonly down: string };
+      }
     | { readonly layout: "fused" | "pairs"; readonly gateUp: string; readonly down: string };
   /** A feed-forward part that all tokens share: its modules, its width, and the module of the gate of its output. */
   readonly shared?: { readonly names: FeedForwardNames; readonly width: number; readonly gate?: string };

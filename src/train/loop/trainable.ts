@@ -82,7 +82,7 @@ export class TrainableDecoder {
    */
   static async open(source: ModelSource, options: TrainableOptions): Promise<TrainableDecoder> {
     const { lora, threads, signal } = options;
-    const spec = readSpec(source.config);
+    const spec = readSpec(source.config, source.tensors.keys());
     const names = locateWeights(spec, source.tensors.keys(), source.name).stored;
     const factors = lora ? factorGraph(lora, names) : undefined;
     const decoder = buildDecoder(spec, factors ? { adapt: factors.adapt } : {});
