@@ -73,17 +73,16 @@ interface Exports
   countKeys(a: number, n: number, from: number, shift: number, bins: number, counts: number): void;
   takeCounts(counts: number, n: number, pairs: number): number;
   countSigns(a: number, n: number, totals: number): void;
-  dropByMagnitude(
+  dropByRank(
     a: number,
-    n: number,
+    rows: number,
+    columns: number,
     index: number,
     seed0: number,
     seed1: number,
     density: number,
     epsilon: number,
     divide: boolean,
-    scratch: number,
-    counts: number,
   ): void;
 }
 

@@ -114,7 +114,7 @@ export function countSigns(a: Float32Array): [positive: number, negative: number
 }
 
 /** Keeps each element of one row with a probability that grows with the rank of its magnitude, perhaps divided by it. */
-export function dropByMagnitude(
+export function dropByRank(
   a: Float32Array,
   index: number,
   seed0: number,
@@ -124,15 +124,15 @@ export function dropByMagnitude(
   divide: boolean,
 ): void {
   const n = a.length;
-  // What is not a number ranks above infinity, as its bits do.
-  const [size, broken] = [(x: number) => Math.abs(a[x] ?? 0), (x: number) => Number(Number.isNaN(a[x]))];
-  const compare = (x: number, y: number) => (size(x) < size(y) ? -1 : size(x) > size(y) ? 1 : x - y);
-  const order = Array.from(a.keys()).sort((x, y) => broken(x) - broken(y) || (broken(x) ? x - y : compare(x, y)));
-  const low = round(round(density) - round(epsilon));
-  const span = n > 1 ? round(round(2 * round(epsilon)) / (n - 1)) : 0;
-  order.forEach((position, rank) => {
-    const probability = n > 1 ? round(low + round(rank * span)) : round(density);
-    const isKept = uniform(index + position, seed0, seed1) < probability * 2 ** 32;
-    a[position] = isKept ? (a[position] ?? 0) / (divide ? Math.min(probability, 1) : 1) : 0;
-  });
+  // As bfloat16, cut: what is not a number ranks by its bits, as infinity or above.
+  const keys = Uint16Array.from(new Uint32Array(a.slice().buffer), (bits) => (bits & 0x7fffffff) >>> 16);
+  const sorted = keys.toSorted();
+  const low = n > 1 ? round(round(density) - round(epsilon)) : round(density);
+  const step = n > 1 ? round(round(epsilon) / (n - 1)) : 0;
+  for (const [position, key] of keys.entries()) {
+    const twiceTheRank = sorted.indexOf(key) + sorted.lastIndexOf(key); // the mean of the ranks of equals
+    const probability = Math.min(round(low + round(twiceTheRank * step)), 1);
+    const isKept = (uniform(index + position, seed0, seed1) >>> 8) / 2 ** 24 < probability;
+    a[position] = isKept ? (a[position] ?? 0) / (divide ? probability : 1) : 0;
+  }
 }

@@ -36,124 +36,93 @@ export function drop(a: usize, n: i32, index: i32, seed0: i32, seed1: i32, bound
   }
 }
 
-/** Ranges of keys that rows are counted in, at most. A row has about one for each element, over 8 powers of two. */
-const BINS = 4096;
-
-// Of the row at hand: the number of ranges, the bits of a key within one, and how many ranges are before the first.
-let bins: i32 = 0;
-let shift: i32 = 0;
-let base: i32 = 0;
+/** Keys of magnitudes: the exponent and the first 7 bits of the fraction, as bfloat16 has them. */
+const KEYS = 1 << 15;
+/** How often a row has each key, all 0 between rows; and the probability of each. */
+const counts: usize = memory.data((KEYS << 2) + 16, 16);
+const shares: usize = memory.data((KEYS << 2) + 16, 16);
 
 /**
- * Keeps each magnitude of a row with a probability that grows with its rank, ties by position, and divides it by that.
- * `scratch` has 4 n + 32 u32, `counts` as many as `BINS`.
+ * Keeps each element of rows with a probability that grows with the rank of its magnitude in its row, and divides it by
+ * that. Magnitudes with the same key share the mean of their ranks.
  */
-export function dropByMagnitude(
+export function dropByRank(
   a: usize,
-  n: i32,
+  rows: i32,
+  columns: i32,
   index: i32,
   seed0: i32,
   seed1: i32,
   density: f32,
   epsilon: f32,
   divide: bool,
-  scratch: usize,
-  counts: usize,
 ): void {
-  const low = n > 1 ? density - epsilon : density;
-  const span: f32 = n > 1 ? (2 * epsilon) / <f32>(n - 1) : 0;
-  const length = <usize>((n + 7) & ~7) << 2;
-  let keys = scratch + 2 * length;
-  let draws = keys + length;
+  const low = columns > 1 ? density - epsilon : density;
+  const step: f32 = columns > 1 ? epsilon / <f32>(columns - 1) : 0; // of half a rank
   const s0 = i32x4.splat(seed0);
   const s1 = i32x4.splat(seed1);
-  let indices = i32x4.add(i32x4.splat(index), i32x4(0, 1, 2, 3));
-  let largest = i32x4.splat(0);
-  for (let at: usize = 0; at < length; at += 16) {
-    const key = v128.and(v128.load(a + at), i32x4.splat(0x7fffffff));
-    largest = i32x4.max_s(largest, key);
-    v128.store(keys + at, key);
-    v128.store(draws + at, uniform(indices, s0, s1));
-    indices = i32x4.add(indices, i32x4.splat(4));
-  }
-  const one = i32x4.max_s(largest, v128.shuffle<i32>(largest, largest, 2, 3, 0, 1));
-  const top = max(i32x4.extract_lane(one, 0), i32x4.extract_lane(one, 1));
-  const size = max(31 - clz(n), 6);
-  bins = min(1 << size, BINS);
-  shift = max(26 - size, 14);
-  base = (top >> shift) - (bins - 1);
-  memory.fill(counts, 0, <usize>bins << 2);
-  for (let i = 0; i < n; i++) increment(counts, binOf(load<i32>(keys + (<usize>i << 2))));
-  let sum: u32 = 0;
-  const last = counts + (<usize>bins << 2);
-  for (let at = counts; at < last; at += 4) {
-    const count = load<u32>(at);
-    store<u32>(at, sum);
-    sum += count;
-  }
-  sortKeys(keys, n, scratch, counts);
-  for (let rank = 0; rank < n; rank++) store<i32>(keys + (<usize>load<u32>(scratch + (<usize>rank << 3)) << 2), rank);
-  for (let i = 0; i < n; i += 4) {
-    const ranks = f32x4.convert_i32x4_s(v128.load(keys));
-    const probability = f32x4.add(f32x4.splat(low), f32x4.mul(ranks, f32x4.splat(span)));
-    const limit = i32x4.trunc_sat_f32x4_u(f32x4.ceil(f32x4.mul(probability, f32x4.splat(4294967296))));
-    const certain = f32x4.ge(probability, f32x4.splat(1)); // its limit is 2^32, which is cut
-    const isKept = v128.or(i32x4.lt_u(v128.load(draws), limit), certain);
-    const x = v128.load(a);
-    const kept = v128.and(divide ? f32x4.div(x, f32x4.pmin(probability, f32x4.splat(1))) : x, isKept);
-    // What follows the row stays as it is.
-    v128.store(a, v128.bitselect(kept, x, i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(n - i))));
-    a += 16;
-    keys += 16;
-    draws += 16;
-  }
-}
-
-// @ts-ignore: decorator
-@inline
-function binOf(key: i32): u32 {
-  return max((key >> shift) - base, 0);
-}
-
-/** Sorts (key, position) pairs: by bin, then within each bin by insertion, from afar where a bin has many. */
-function sortKeys(keys: usize, n: i32, pairs: usize, counts: usize): void {
-  for (let i = 0; i < n; i++) {
-    const key = load<i32>(keys + (<usize>i << 2));
-    const at = counts + (<usize>binOf(key) << 2);
-    const place = load<u32>(at);
-    store<u32>(at, place + 1);
-    store<u64>(pairs + (<usize>place << 3), (<u64>key << 32) | <u64>i);
-  }
-  let begin: u32 = 0;
-  for (let bin = 0; bin < bins; bin++) {
-    const end = load<u32>(counts + (<usize>bin << 2)); // where the next bin starts
-    let gap = <i32>(end - begin) >> 1;
-    if (gap > 16 && isSorted(pairs + (<usize>begin << 3), pairs + (<usize>end << 3))) gap = 0; // such as zeros
-    for (; gap > 16; gap = (gap * 5) / 11) insert(pairs, begin, end, gap);
-    begin = end;
-  }
-  insert(pairs, 0, n, 1);
-}
-
-function isSorted(from: usize, end: usize): bool {
-  for (from += 8; from < end; from += 8) if (load<u64>(from - 8) > load<u64>(from)) return false;
-  return true;
-}
-
-/** One round of Shell's sort. */
-// @ts-ignore: decorator
-@inline
-function insert(pairs: usize, begin: i32, end: i32, gap: i32): void {
-  const step = <usize>gap << 3;
-  const first = pairs + (<usize>begin << 3) + step;
-  const last = pairs + (<usize>end << 3);
-  for (let at = first; at < last; at += 8) {
-    const pair = load<u64>(at);
-    let to = at;
-    while (to >= first && load<u64>(to - step) > pair) {
-      store<u64>(to, load<u64>(to - step));
-      to -= step;
+  for (let row = 0; row < rows; row++) {
+    rankRow(a, columns, low, step);
+    let indices = i32x4.add(i32x4.splat(index), i32x4(0, 1, 2, 3));
+    const end = a + (<usize>columns << 2);
+    for (; a < end; a += 16) {
+      let share = v128.load32_zero(shares + shareOf(a));
+      share = v128.load32_lane(shares + shareOf(a + 4), share, 1);
+      share = v128.load32_lane(shares + shareOf(a + 8), share, 2);
+      share = v128.load32_lane(shares + shareOf(a + 12), share, 3);
+      const draw = f32x4.convert_i32x4_s(i32x4.shr_u(uniform(indices, s0, s1), 8));
+      const isKept = f32x4.lt(draw, f32x4.mul(share, f32x4.splat(16777216)));
+      const x = v128.load(a);
+      const kept = v128.and(divide ? f32x4.div(x, share) : x, isKept);
+      const isOwn = i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(<i32>(end - a) >> 2));
+      v128.store(a, v128.bitselect(kept, x, isOwn));
+      indices = i32x4.add(indices, i32x4.splat(4));
     }
-    store<u64>(to, pair);
+    a = end;
+    index += columns;
+  }
+}
+
+/** The key of a float32: its upper half without the sign. */
+// @ts-ignore: decorator
+@inline
+function keyOf(at: usize): u32 {
+  return <u32>load<u16>(at, 2) & (KEYS - 1);
+}
+
+// @ts-ignore: decorator
+@inline
+function shareOf(at: usize): usize {
+  return <usize>keyOf(at) << 2;
+}
+
+/** Writes to `shares` the probability of each key that a row has. */
+function rankRow(a: usize, columns: i32, low: f32, step: f32): void {
+  const end = a + (<usize>columns << 2);
+  let first: u32 = KEYS; // of what is not zero
+  let last: u32 = 0;
+  for (let at = a; at < end; at += 4) {
+    const key = keyOf(at);
+    increment(counts, key);
+    first = min<u32>(first, key - 1);
+    last = max<u32>(last, key);
+  }
+  first++;
+  const zeros = load<u32>(counts);
+  store<u32>(counts, 0);
+  store<f32>(shares, min<f32>(low + step * <f32>(zeros - 1), 1)); // not read where zeros is 0
+  let before = i32x4.splat(zeros);
+  const none = i32x4.splat(0);
+  for (let key = first; key <= last; key += 4) {
+    const own = v128.load(counts + (<usize>key << 2));
+    v128.store(counts + (<usize>key << 2), none);
+    // Sums of the counts up to and with each.
+    const pairs = i32x4.add(own, v128.shuffle<i32>(own, none, 4, 0, 1, 2));
+    const through = i32x4.add(before, i32x4.add(pairs, v128.shuffle<i32>(pairs, none, 4, 4, 0, 1)));
+    // Twice the mean rank: the first of the key, and the last.
+    const ranks = i32x4.sub(i32x4.add(through, through), i32x4.add(own, i32x4.splat(1)));
+    const share = f32x4.add(f32x4.splat(low), f32x4.mul(f32x4.convert_i32x4_s(ranks), f32x4.splat(step)));
+    v128.store(shares + (<usize>key << 2), f32x4.pmin(share, f32x4.splat(1)));
+    before = v128.shuffle<i32>(through, through, 3, 3, 3, 3);
   }
 }

@@ -16,39 +16,25 @@ const fields = () => ({
   seed: seedField,
 });
 
-/** Counters for ranking a row. */
-const COUNTS_BYTES = 4096 * 4;
-
 /**
  * Each element of of[0] with a probability that grows with the rank of its magnitude in its stored row, from
- * density - epsilon to density + epsilon, divided by that probability if `divide`; else 0.
+ * density - epsilon to density + epsilon, divided by that probability if `divide`; else 0. The paper's first step, Drop
+ * (MAGPRUNE), leaves ties open: here magnitudes that are equal once cut to bfloat16 share the mean of their ranks, so a row
+ * is ranked by counting.
  */
-export const dropByMagnitude = defineOperation("drop-by-magnitude", {
+export const dropByRank = defineOperation("drop-by-rank", {
   values: 1,
   fields: { density: "share", epsilon: "share", divide: "flag", seed: "seed" },
   wholeRows: true,
-  scratch: (columns) => COUNTS_BYTES + columns * 16 + 128,
-  apply: ([a = 0], { density, epsilon, divide, seed }, { index, length, columns }, { kernels, scratch }) => {
-    for (let at = 0; at < length; at += columns) {
-      kernels.wasm.dropByMagnitude(
-        a + at * 4,
-        columns,
-        index + at,
-        ...seed,
-        density,
-        epsilon,
-        divide,
-        scratch + COUNTS_BYTES,
-        scratch,
-      );
-    }
+  apply: ([a = 0], { density, epsilon, divide, seed }, { index, length, columns }, { kernels }) => {
+    kernels.wasm.dropByRank(a, length / columns, columns, index, ...seed, density, epsilon, divide);
   },
 });
 
 const common = {
   symbol: "d",
   definition:
-    "d_i = m_i tau_i / p_i, m_i ~ Bernoulli(p_i), p_i = density - epsilon + 2 epsilon rank / (columns - 1) in its row",
+    "d_i = m_i tau_i / p_i, m_i ~ Bernoulli(p_i), p_i = density - epsilon + 2 epsilon rank / (columns - 1), the rank of |tau_i| cut to bfloat16 in its row, ascending from 0; equals share the mean of their ranks",
   reference: "Deep et al., 2024, arXiv 2406.11617",
   tag: "della",
   shares: {
@@ -92,6 +78,6 @@ function dropSmall({ seed }: z.output<z.ZodObject<ReturnType<typeof fields>>>) {
       );
     }
     const drawn = { density, epsilon, divide: how === "probability", seed: seedOf(seed, expert.label, name) };
-    return dropByMagnitude.of([delta], drawn);
+    return dropByRank.of([delta], drawn);
   };
 }

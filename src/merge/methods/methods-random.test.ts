@@ -166,12 +166,14 @@ describe("DELLA", { tags: ["slow"] }, () => {
   function probabilities(values: readonly number[], columns: number, density: number, epsilon: number): number[] {
     const result = values.map(() => density);
     for (let from = 0; columns > 1 && from < values.length; from += columns) {
-      const sizes = values.slice(from, from + columns).map(Math.abs);
-      // Of equal changes the first has the lower rank.
-      const order = [...sizes.keys()].sort((i, j) => (sizes[i] as number) - (sizes[j] as number) || i - j);
-      order.forEach((i, rank) => {
+      // Changes that bfloat16 holds alike, once their further bits are cut off, share the mean of their ranks.
+      const bits = new Uint32Array(Float32Array.from(values.slice(from, from + columns), Math.abs).buffer);
+      const sizes = bits.map((pattern) => pattern >>> 16);
+      const sorted = sizes.toSorted();
+      for (const [i, size] of sizes.entries()) {
+        const rank = (sorted.indexOf(size) + sorted.lastIndexOf(size)) / 2;
         result[from + i] = density - epsilon + (2 * epsilon * rank) / (columns - 1);
-      });
+      }
     }
     return result;
   }

@@ -2,7 +2,7 @@
 import type { Arithmetic } from "../../tensor/streaming/index.js";
 import { importance } from "./arcee-fusion.js";
 import { needed } from "./consensus.js";
-import { dropByMagnitude } from "./della.js";
+import { dropByRank } from "./della.js";
 import { electSigns } from "./elect-signs.js";
 import { weigh } from "./fisher.js";
 import { largest } from "./magmax.js";
@@ -17,7 +17,7 @@ import { dgHardRule, isoRule, tsvRule } from "./whole-matrices.js";
 export const OPERATIONS: readonly Arithmetic[] = [
   approach,
   dgHardRule,
-  dropByMagnitude,
+  dropByRank,
   electSigns,
   // Its name in what version 2.0 wrote.
   { ...electSigns, name: "consensus" },
