@@ -57,7 +57,7 @@ function expertProblems({ routing, layers }: DecoderSpec, architecture: LlamaCpp
   const dense = layers.findIndex(({ experts }) => experts === undefined);
   return [
     ...(dense >= 0 ? [`its layer ${dense} has no experts`] : []),
-    ...(routing.normalised ? [] : ["its shares of experts are not divided by their sum"]),
+    ...(routing.normaliser !== null ? [] : ["its shares of experts are not divided by their sum"]),
   ];
 }
 
