@@ -78,7 +78,8 @@ describeInBrowser("what is on the disk", () => {
     ]);
     expect(await seriousViolations(page)).toEqual([]);
     await show("Write");
-    await button("Write the model").click();
+    await page.getByText("Save the recipe first.").first().waitFor();
+    expect(await button("Write the model").isDisabled()).toBe(true);
     await show("Try");
     await page.getByLabel("Prompt", { exact: true }).fill("1+1");
     await button("Ask 4 models").click();
