@@ -153,16 +153,11 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };
   const { stored } = locateWeights(spec, source.tensors.keys(), source.name);
   const own = new Set(stored.values());
-  // LoRA trains matrices of all tokens, as PEFT's linear modules are. No loss depends on what corrects scores of experts.
-  const fixed = new Set(
-    spec.layers.flatMap(({ experts }) => {
-      if (!experts) return [];
-      const { correction } = experts;
-      const untrained = run.method === "lora" ? weightsOfExperts(experts) : correction ? [correction] : [];
-      return untrained.map(({ name }) => stored.get(name) ?? name);
-    }),
-  );
-  for (const { name, isConstant } of weightsOf(spec)) if (isConstant) fixed.add(stored.get(name) ?? name);
+  // LoRA trains matrices of all tokens, as PEFT's linear modules are.
+  const ofExperts =
+    run.method === "lora" ? spec.layers.flatMap(({ experts }) => (experts ? weightsOfExperts(experts) : [])) : [];
+  const constants = weightsOf(spec).filter(({ isConstant }) => isConstant);
+  const fixed = new Set([...ofExperts, ...constants].map(({ name }) => stored.get(name) ?? name));
   const notes = [...source.notes];
   const select = (selection: string, field: string): ReadonlySet<string> => {
     const chosen = resolveSelection(selection, { tensors: source.tensors, layers: spec.layers.length, field });
@@ -176,7 +171,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     if (inside.length < chosen.size)
       notes.push(`${chosen.size - inside.length} tensors of ${field} are outside the decoder and not trained`);
     if (known.size < inside.length) {
-      const why = run.method === "lora" ? "LoRA does not train experts" : "they are constants";
+      const why = ofExperts.length > 0 ? "LoRA does not train experts" : "they are constants";
       notes.push(`not trained: ${plural(inside.length - known.size, "tensor")} of ${field}, as ${why}`);
     }
     return known;

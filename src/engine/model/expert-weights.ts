@@ -20,7 +20,9 @@ export function expertWeights(prefix: string, hidden: number, traits: ExpertTrai
       weight: { name: `${prefix}${router}.weight`, shape: [experts, hidden] },
       ...(routerBias ? { bias: { name: `${prefix}${router}.bias`, shape: [experts] } } : {}),
     },
-    ...(correction ? { correction: { name: `${prefix}${correction}`, shape: [experts] } } : {}),
+    ...(correction
+      ? { correction: { name: `${prefix}${correction}`, shape: [experts], isConstant: true as const } }
+      : {}),
     ...matricesOf(),
   };
 
