@@ -6,26 +6,18 @@ import type {
   LinearWeights,
   NormSpec,
   NormWeights,
-  StoredWeight,
 } from "../../families/index.js";
-import type { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
 import { FEEDS, pastKey, pastValue, ropeCos, ropeSin } from "./feeds.js";
+import type { LayerTools } from "./layer-tools.js";
 
 /** What a decoder's builder does for attention. */
-export interface AttentionTools {
-  readonly graph: Graph;
+export interface AttentionTools extends LayerTools {
   readonly spec: DecoderSpec;
-  readonly weight: (stored: StoredWeight) => Node;
-  readonly linear: (x: Node, weights: LinearWeights) => Node;
   readonly norm: (x: Node, spec: NormSpec, weights: NormWeights | undefined) => Node;
   readonly cap: (x: Node, cap: number | null) => Node;
   /** As in DecoderOptions. */
   readonly cached: boolean | "joined";
-  /** A part of the cache, by its feed; undefined without a cache. */
-  readonly past: (feed: string) => Node | undefined;
-  /** What a pass adds to each part. */
-  readonly fresh: Map<string, Node>;
 }
 
 /** Of latents, whatever the epsilon of other norms is (modeling_deepseek_v3.py of transformers 5.24). */

@@ -17,6 +17,7 @@ import { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
 import { type AttentionTools, attend } from "./attention-graph.js";
 import { type CachePart, cacheParts, FEEDS, feedShape } from "./feeds.js";
+import type { LayerTools } from "./layer-tools.js";
 import { imbalance, type MixedExperts, mixExperts } from "./mix-experts.js";
 import { recurrence, softplus } from "./recurrence-graph.js";
 
@@ -72,6 +73,13 @@ class Builder {
   readonly #parts: ReadonlyMap<string, CachePart>;
   readonly #fresh = new Map<string, Node>();
   readonly #mixedExperts: MixedExperts[] = [];
+  readonly #tools: LayerTools = {
+    graph: this.#graph,
+    weight: (stored) => this.#weight(stored),
+    linear: (x, weights) => this.#linear(x, weights),
+    past: (feed) => this.#past(feed),
+    fresh: this.#fresh,
+  };
 
   constructor(spec: DecoderSpec, options: DecoderOptions) {
     this.#spec = spec;
@@ -165,9 +173,8 @@ class Builder {
     if (!experts || !routing) return shared;
     const mixed = mixExperts(
       {
-        ...{ graph: this.#graph, routing },
-        weight: (stored) => this.#weight(stored),
-        linear: (y, linear) => this.#linear(y, linear),
+        ...this.#tools,
+        routing,
         activation: (y) => this.#activation(y, weights),
       },
       x,
@@ -226,29 +233,18 @@ class Builder {
     const { q, o, mixed } = layer.weights;
     const attended = q && o && attend(x, layer, index, { q, o }, this.#attentionTools());
     if (!mixed) return attended;
-    const recurred = recurrence(x, layer.weights, index, {
-      graph: this.#graph,
-      spec: this.#spec.recurrence as RecurrenceSpec,
-      weight: (stored) => this.#weight(stored),
-      linear: (y, weights) => this.#linear(y, weights),
-      epsilon: this.#spec.norm.eps,
-      past: (feed) => this.#past(feed),
-      keep: (feed, node) => this.#fresh.set(feed, node),
-    });
+    const spec = this.#spec.recurrence as RecurrenceSpec;
+    const recurred = recurrence(x, layer.weights, index, { ...this.#tools, spec, epsilon: this.#spec.norm.eps });
     return attended ? this.#graph.add(recurred, attended) : recurred;
   }
 
   #attentionTools(): AttentionTools {
     return {
-      graph: this.#graph,
+      ...this.#tools,
       spec: this.#spec,
-      weight: (stored) => this.#weight(stored),
-      linear: (x, weights) => this.#linear(x, weights),
       norm: (x, spec, weights) => this.#norm(x, spec, weights),
       cap: (x, cap) => this.#cap(x, cap),
       cached: this.#options.cached ?? false,
-      past: (feed) => this.#past(feed),
-      fresh: this.#fresh,
     };
   }
 

@@ -1,16 +1,14 @@
 // The part of a decoder's graph in which tokens choose experts. Letters in shapes: N tokens, k experts of each, M = N k;
 // D, E and F as widths of tokens, experts and of an expert.
-import type { ExpertMatrices, ExpertWeights, LinearWeights, RoutingSpec, StoredWeight } from "../../families/index.js";
+import type { ExpertMatrices, ExpertWeights, RoutingSpec } from "../../families/index.js";
 import { multiplyDims } from "../graph/dim.js";
 import type { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
+import type { LayerTools } from "./layer-tools.js";
 
 /** What the builder of a decoder gives. */
-export interface ExpertParts {
-  readonly graph: Graph;
+export interface ExpertParts extends LayerTools {
   readonly routing: RoutingSpec;
-  readonly weight: (stored: StoredWeight) => Node;
-  readonly linear: (x: Node, weights: LinearWeights) => Node;
   readonly activation: (x: Node) => Node;
 }
 

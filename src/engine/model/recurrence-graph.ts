@@ -1,30 +1,17 @@
 // What replaces attention in a layer: positions are mixed through a state of fixed size.
 // Letters in shapes: as in decoder-graph.ts, and C for the channels of a convolution.
 
-import type {
-  LayerWeights,
-  LinearWeights,
-  NormWeights,
-  RecurrenceSpec,
-  StateSpec,
-  StoredWeight,
-} from "../../families/index.js";
+import type { LayerWeights, LinearWeights, NormWeights, RecurrenceSpec, StateSpec } from "../../families/index.js";
 import type { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
 import { FEEDS, pastInputs, pastState } from "./feeds.js";
+import type { LayerTools } from "./layer-tools.js";
 
 /** What a decoder's builder does for a recurrence. */
-export interface RecurrenceTools {
-  readonly graph: Graph;
+export interface RecurrenceTools extends LayerTools {
   readonly spec: RecurrenceSpec;
-  readonly weight: (stored: StoredWeight) => Node;
-  readonly linear: (x: Node, weights: LinearWeights) => Node;
   /** Of norms. */
   readonly epsilon: number;
-  /** A part of the cache, by its feed; undefined without a cache. */
-  readonly past: (feed: string) => Node | undefined;
-  /** Names what a pass adds to it. */
-  readonly keep: (feed: string, fresh: Node) => void;
 }
 
 type Weights = Required<LayerWeights>;
@@ -188,7 +175,7 @@ function attend(
     ...(past ? [past] : []),
   ];
   const traits = { heads, keyHeads, scale, delta: rate !== undefined };
-  if (past) tools.keep(pastState(layer), graph.linearAttention(operands, { ...traits, part: "state" }));
+  if (past) tools.fresh.set(pastState(layer), graph.linearAttention(operands, { ...traits, part: "state" }));
   return graph.linearAttention(operands, { ...traits, part: "values" });
 }
 
@@ -199,7 +186,7 @@ function convolve(x: Node, { weight, bias }: NormWeights, layer: number, tools: 
   const before = kernel - 1;
   const fresh = graph.reshape(x, ["batch", "time", channels]);
   const past = tools.past(pastInputs(layer));
-  tools.keep(pastInputs(layer), fresh);
+  tools.fresh.set(pastInputs(layer), fresh);
   const all = past ? graph.concat([past, fresh], 1) : graph.pad(fresh, 1, before, `time+${before}`);
   const taps = graph.transpose(graph.reshape(tools.weight(weight), [channels, kernel]), [1, 0]);
   const terms = Array.from({ length: kernel }, (_, at) => {
