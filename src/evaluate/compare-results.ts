@@ -6,8 +6,9 @@ import {
   type ComparableTask,
   openComparable,
 } from "./results/comparable.js";
+import { holmAdjust } from "./scoring/holm.js";
+import { detectableDifference } from "./scoring/power.js";
 import { type Comparison, compareItems, compareRuns } from "./scoring/scores.js";
-import { detectableDifference, holmAdjust } from "./scoring/several.js";
 import { answerWords, type Metric } from "./tasks/open-tasks.js";
 
 export interface CompareResultsOptions {

@@ -1,9 +1,9 @@
+export { LAYER_COUNTS } from "./layer-owner.js";
 export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export { STATISTICS, type StatisticsKind } from "./methods/method.js";
 export { presetLayers, type SwapRecipe, swapOwners } from "./methods/swap.js";
 export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
-export { LAYER_COUNTS } from "./plain.js";
 export { isOnFactors } from "./plan/factor-sources.js";
 export { openPlan } from "./plan/open-plan.js";
 export { type OpenedPlan, planRecipe, planRecipeFile, toWrite } from "./plan/planner.js";

@@ -6,7 +6,7 @@ import { join, relative } from "node:path";
 import { exists } from "../../kit/files/index.js";
 import { HubError, LayergraftError, type Progress } from "../../kit/index.js";
 import { RepositoryCache } from "../hub/cache.js";
-import type { HubFile } from "../hub/contents.js";
+import type { HubFile } from "../hub/ranges.js";
 import { commitOnHub, isHubName, openRepository, type Repository, type RepositoryOptions } from "../hub/repository.js";
 import { type HubSettings, hubSettings } from "../hub/settings.js";
 import { type RemoteFile, readHeader, type SafetensorsFile } from "../safetensors/reader.js";

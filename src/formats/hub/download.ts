@@ -9,7 +9,7 @@ import { type Lock, syncFolder, takeLock, waitWhileLocked } from "../../kit/file
 import { CancelledError, DiskFullError, HubError, type Progress } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { type RepositoryCache, sizeOf } from "./cache.js";
-import { beginHash, type HubFile } from "./contents.js";
+import { beginHash, type HubFile } from "./ranges.js";
 
 export interface DownloadOptions {
   readonly cache: RepositoryCache;

@@ -1,5 +1,5 @@
 import { HubError } from "../../kit/index.js";
-import type { HubFile } from "./contents.js";
+import type { HubFile } from "./ranges.js";
 
 /** The Hub recommends at most 100,000 files; its pages have up to 1,000. */
 const MAX_FILES = 100_000;

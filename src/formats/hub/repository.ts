@@ -2,9 +2,9 @@
 
 import { CancelledError, HubError, type Progress } from "../../kit/index.js";
 import { checkedPath, isCommit, RepositoryCache } from "./cache.js";
-import { Contents, type HubFile } from "./contents.js";
 import { downloadFiles } from "./download.js";
 import { listRepository } from "./listing.js";
+import { Contents, type HubFile } from "./ranges.js";
 import { EXPLAINED, explain, hubFetch, type RequestOptions, StatusError } from "./requests.js";
 import type { HubSettings } from "./settings.js";
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { RecipeError } from "../../kit/index.js";
-import { layerRanges } from "../plain.js";
+import { layerRanges } from "../layer-owner.js";
 
 const text = z.string().regex(/^\s*(all|\d+(\s*-\s*\d+)?(\s*,\s*\d+(\s*-\s*\d+)?)*)\s*$/, {
   error: "must be layers such as 0-4,30-31, or all",

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { RecipeError } from "../../kit/index.js";
 import { formatRanges } from "../../kit/printing/index.js";
 import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
-import { type LayerOwner, ownerOfLayer, type SwapLayers } from "../plain.js";
+import { type LayerOwner, ownerOfLayer, type SwapLayers } from "../layer-owner.js";
 import { sourceField, weightField } from "./fields.js";
 import { inverseMagnitude } from "./inverse-magnitude.js";
 import { layersField, parseLayers } from "./layers.js";

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { planMerge } from "../../index.js";
-import { OUTPUT_FIELDS } from "../../merge/plain.js";
+import { OUTPUT_FIELDS } from "../../merge/recipe/output-fields.js";
 import { outputFields } from "../../merge/recipe/recipe.js";
 import {
   assign,

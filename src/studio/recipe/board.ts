@@ -1,7 +1,8 @@
 // The board: whose each layer is, as a table that a person changes by hand, and as the recipe that says the same.
 
 import { formatRanges } from "../../kit/printing/format.js";
-import { LAYER_COUNTS, type LayerOwner, layerRanges, OUTPUT_FIELDS, ownerOfLayer } from "../../merge/plain.js";
+import { LAYER_COUNTS, type LayerOwner, layerRanges, ownerOfLayer } from "../../merge/layer-owner.js";
+import { OUTPUT_FIELDS } from "../../merge/recipe/output-fields.js";
 
 /** Halves of a layer, and the whole of it where they are alike; norms go with the half that they serve. */
 export const HALVES = ["attention", "mlp"] as const;

@@ -1,7 +1,7 @@
 // Scores over two fields of a recipe: a grid that fills as configurations are scored.
 
 import { parseDocument } from "yaml";
-import { LAYER_COUNTS } from "../../../merge/plain.js";
+import { LAYER_COUNTS } from "../../../merge/layer-owner.js";
 import type { Experiment } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button } from "../components/basics.js";

@@ -2,7 +2,7 @@
 // can be undone.
 import { computed, effect, type Signal, signal } from "@preact/signals";
 import { Document, parse, parseDocument } from "yaml";
-import { OUTPUT_FIELDS } from "../../../merge/plain.js";
+import { OUTPUT_FIELDS } from "../../../merge/recipe/output-fields.js";
 import { type Check, type Input, type Job, type Method, recipeSource } from "../../protocol/index.js";
 import { type Board, boardOfRecipe, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.js";
 import { call, StudioError } from "../client.js";

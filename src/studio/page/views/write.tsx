@@ -1,7 +1,7 @@
 // Leave: the merge on the disk, as a GGUF file, on the hub, or as an experiment; and each as a command.
 
 import { useState } from "preact/hooks";
-import { LAYER_COUNTS } from "../../../merge/plain.js";
+import { LAYER_COUNTS } from "../../../merge/layer-owner.js";
 import { type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, EmptyView, Form, Notice } from "../components/basics.js";

@@ -1,7 +1,4 @@
-// What recipes mean as far as it needs nothing else: the studio's page has this module without the rest of the room.
-
-/** Fields that every recipe may have. */
-export const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tensors", "chat_template", "tokenizer_from"];
+// Which expert a layer of a swap comes from. The studio's page has this module, too, without the rest of the room.
 
 /** Fields of a swap that count layers, in place of lists of them. */
 export const LAYER_COUNTS = ["bottom", "top", "bottom_transition", "top_transition"];

@@ -1,4 +1,4 @@
-// The bytes of a repository's files, by range requests. A broken connection resumes where it ended.
+// Ranges of bytes of a repository's files, by requests. A broken connection resumes where it ended.
 
 import { createHash, type Hash } from "node:crypto";
 import { HubError } from "../../kit/index.js";

@@ -1,49 +1,9 @@
-// Corrections and detectable differences against scipy 1.17, statsmodels 0.15, and power by enumeration.
+// Detectable differences and numbers of runs against scipy 1.17, statsmodels 0.15, and power by enumeration.
 import { describe, expect, it } from "vitest";
 import { Random } from "../../kit/random.js";
 import { crossedDifference } from "./crossed.js";
-import { detectableDifference, holmAdjust, runsNeeded } from "./several.js";
+import { detectableDifference, runsNeeded } from "./power.js";
 import { mcnemarExact, meanWithError } from "./statistics.js";
-import { studentQuantile, studentTail } from "./student.js";
-
-describe("Student's t", () => {
-  it.each([
-    // 2 * scipy.stats.t.sf(t, degrees)
-    [2.5, 3.7, 0.07182202291182678],
-    [0.3, 1, 0.8144528418445154],
-    [8, 40.5, 7.237804020221878e-10],
-    [0.001, 2, 0.9992928933955901],
-    [0, 5, 1],
-  ])("has the tail of scipy at %d with %d degrees of freedom", (t, degrees, expected) => {
-    expect(studentTail(t, degrees) / expected).toBeCloseTo(1, 9);
-    expect(studentTail(-t, degrees)).toBe(studentTail(t, degrees));
-  });
-
-  it.each([
-    // scipy.stats.t.isf(outside / 2, degrees); the last one scipy.stats.norm.isf(0.025)
-    [0.05, 3, 3.1824463052837086],
-    [0.05, 249, 1.969536867640351],
-    [0.05, 1, 12.706204736174705],
-    [0.01, 2.6, 6.827186106128829],
-    [0.05, Number.POSITIVE_INFINITY, 1.959963984540054],
-  ])("has the quantile of scipy at %d with %d degrees of freedom", (outside, degrees, expected) => {
-    expect(studentQuantile(outside, degrees) / expected).toBeCloseTo(1, 5);
-  });
-});
-
-describe("holmAdjust", () => {
-  it("is multipletests of statsmodels, method holm", () => {
-    const expected = [0.04, 0.09, 0.09, 0.025, 0.5];
-    const found = holmAdjust([0.01, 0.04, 0.03, 0.005, 0.5]);
-    for (const [i, p] of expected.entries()) expect(found[i]).toBeCloseTo(p, 12);
-  });
-
-  it("leaves out what has no p, and never exceeds 1", () => {
-    expect(holmAdjust([0.01, undefined, 0.6, 0.9])).toEqual([0.03, undefined, 1, 1]);
-    expect(holmAdjust([0.02])).toEqual([0.02]);
-    expect(holmAdjust([])).toEqual([]);
-  });
-});
 
 /** Probability that the exact McNemar test finds p < level, by enumeration of all counts of gained and lost items. */
 function exactPower(items: number, discordance: number, difference: number, level = 0.05): number {

@@ -1,0 +1,4 @@
+// Also the studio's page has this module, without the rest of the room.
+
+/** Fields that every recipe may have. */
+export const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tensors", "chat_template", "tokenizer_from"];
