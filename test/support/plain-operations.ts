@@ -94,11 +94,16 @@ export function selectColumns(a: Float32Array, b: Float32Array, mask: Int32Array
   for (let i = 0; i < a.length; i++) if (mask[i % mask.length] === 0) a[i] = b[i] ?? 0;
 }
 
-/** Counts the keys of magnitudes below `from` in counts[0], and those of ranges of 2^shift keys from there on behind it. */
+/**
+ * Counts the keys of magnitudes below `from` in counts[0], and those of ranges of 2^shift keys from there on behind it: the first
+ * key of a range and the others apart.
+ */
 export function countKeys(a: Float32Array, from: number, shift: number, counts: Uint32Array): void {
   for (const bits of new Uint32Array(a.buffer, a.byteOffset, a.length)) {
     const key = bits & 0x7fffffff;
-    const at = key < from ? 0 : 1 + Math.floor((key - from) / 2 ** shift);
+    const range = Math.floor((key - from) / 2 ** shift);
+    const inside = shift === 0 ? range : 2 * range + (key - from === range * 2 ** shift ? 0 : 1);
+    const at = key < from ? 0 : 1 + inside;
     if (at < counts.length) counts[at] = (counts[at] ?? 0) + 1;
   }
 }

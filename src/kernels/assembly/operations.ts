@@ -178,14 +178,16 @@ export function selectColumns(a: usize, b: usize, rows: i32, columns: i32, mask:
 }
 
 /**
- * Counts the bits of |a|, an integer key in the order of the magnitudes: those below `from` in counts[0], and those of each
- * `bins` ranges of 2^shift keys from there on in counts[1 + range].
+ * Counts the bits of |a|, an integer key in the order of the magnitudes: those below `from` in counts[0], and from there on
+ * those of each of `bins` ranges of 2^shift keys. A range of several keys has two counters: its first key, and the others.
  */
 export function countKeys(a: usize, n: i32, from: u32, shift: u32, bins: u32, counts: usize): void {
   const mask = i32x4.splat(0x7fffffff);
   const least = i32x4.splat(from);
   const width = i32x4.splat(bins << shift);
   const ranges = counts + 4;
+  const apart: u32 = shift > 0 ? 1 : 0;
+  const others: u32 = (1 << shift) - 1;
   let below = i32x4.splat(0); // a true lane is -1
   let i = 0;
   for (; i + 8 <= n; i += 8) {
@@ -196,7 +198,8 @@ export function countKeys(a: usize, n: i32, from: u32, shift: u32, bins: u32, co
     const e = i32x4.sub(y, least);
     let inside = i32x4.bitmask(i32x4.lt_u(d, width)) | (i32x4.bitmask(i32x4.lt_u(e, width)) << 4);
     for (; inside != 0; inside &= inside - 1) {
-      increment(ranges, ((load<u32>(a + (<usize>ctz(inside) << 2)) & 0x7fffffff) - from) >> shift);
+      const at = (load<u32>(a + (<usize>ctz(inside) << 2)) & 0x7fffffff) - from;
+      increment(ranges, ((at >> shift) << apart) | <u32>((at & others) != 0));
     }
     a += 32;
   }
@@ -204,7 +207,9 @@ export function countKeys(a: usize, n: i32, from: u32, shift: u32, bins: u32, co
   for (; i < n; i++) {
     const key = load<u32>(a) & 0x7fffffff;
     if (key < from) sum++;
-    else if (key - from < bins << shift) increment(ranges, (key - from) >> shift);
+    else if (key - from < bins << shift) {
+      increment(ranges, (((key - from) >> shift) << apart) | <u32>(((key - from) & others) != 0));
+    }
     a += 4;
   }
   store<u32>(counts, load<u32>(counts) + sum);

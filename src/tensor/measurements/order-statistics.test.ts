@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
-import type { CountJob, Evaluation } from "../streaming/program.js";
+import { type CountJob, countersOf, type Evaluation } from "../streaming/program.js";
 import { measureCut } from "./cut.js";
 import type { Binding } from "./measurement.js";
 import { measureOrder } from "./order-statistics.js";
@@ -18,12 +18,14 @@ function keyOf(x: number): number {
 function countsOf({ ranges }: CountJob, values: readonly number[], times: number): Uint32Array {
   const counts = new Map<number, number>();
   let first = 0;
-  for (const { from, shift, bins } of ranges) {
+  for (const range of ranges) {
+    const { from, shift } = range;
     for (const key of values.map(keyOf)) {
-      const at = key < from ? 0 : 1 + Math.floor((key - from) / 2 ** shift);
-      if (at <= bins) counts.set(first + at, (counts.get(first + at) ?? 0) + times);
+      const [bin, rest] = [Math.floor((key - from) / 2 ** shift), (key - from) % 2 ** shift];
+      const at = key < from ? 0 : 1 + (shift === 0 ? bin : 2 * bin + Math.sign(rest));
+      if (at < countersOf(range)) counts.set(first + at, (counts.get(first + at) ?? 0) + times);
     }
-    first += 1 + bins;
+    first += countersOf(range);
   }
   return Uint32Array.from([...counts].sort(([a], [b]) => a - b).flat());
 }
@@ -96,5 +98,14 @@ test("a good sample saves a pass over everything", () => {
   expect(run(measureOrder, { kind: "order", ranks }, all, [])).toEqual({
     found: [1 + 30 / 4096, 1 + 120 / 4096],
     passes: 3,
+  });
+});
+
+test("round magnitudes need one pass over everything, however wide the counters", () => {
+  const all = Array.from({ length: 150 }, (_, i) => 1 + i / 256);
+  const ranks = [30 * TIMES, 120 * TIMES];
+  expect(run(measureOrder, { kind: "order", ranks }, all, [])).toEqual({
+    found: [1 + 30 / 256, 1 + 120 / 256],
+    passes: 2,
   });
 });

@@ -1,10 +1,10 @@
 // Exact order statistics of magnitudes by counting. The bits of |x| as float32, its key, sort like the numbers. A sample
-// shows about where a rank is. A pass over everything counts the keys there and all below. Another pass follows where a
-// counter has several keys, or if the sample misled.
+// shows about where a rank is. A pass over everything counts the keys there and all below. Another pass follows where the
+// counter that has the rank has several keys, or if the sample misled.
 
 import { leavesOf, type Value } from "../expressions/expression.js";
 import { rowsMatter } from "../streaming/pieces.js";
-import { type CountJob, type KeyRanges, SAMPLE_RUN } from "../streaming/program.js";
+import { type CountJob, countersOf, type KeyRanges, SAMPLE_RUN } from "../streaming/program.js";
 import { type Binding, type Combine, combined, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** Magnitudes at given ranks among all elements of several values. */
@@ -129,7 +129,9 @@ class Counts {
     if (wanted < below) return undefined;
     for (const [bin, count] of [...this.#bins].sort(([a], [b]) => a - b)) {
       if (wanted < below + count) {
-        return { range: { from: from + bin * 2 ** shift, shift: 0, bins: 2 ** shift }, below, count };
+        const first = from + (shift === 0 ? bin : Math.floor(bin / 2) * 2 ** shift + (bin % 2));
+        const keys = shift === 0 || bin % 2 === 0 ? 1 : 2 ** shift - 1;
+        return { range: { from: first, shift: 0, bins: keys }, below, count };
       }
       below += count;
     }
@@ -141,9 +143,9 @@ class Counts {
     const share = Math.min(Math.max(rank / this.inside, 0), 1);
     const margin = 1 + DEVIATIONS * Math.sqrt(share * (1 - share) * this.inside * SAMPLE_RUN);
     const { from, shift, bins } = this.range;
-    const low = this.at(rank - margin)?.range.from ?? from;
-    const high = this.at(rank + margin)?.range.from ?? from + (bins - 1) * 2 ** shift;
-    const width = high + 2 ** shift - low;
+    const binAt = (at: number, outside: number) => Math.floor((this.at(at)?.range.from ?? outside) / 2 ** shift);
+    const low = binAt(rank - margin, from) * 2 ** shift;
+    const width = (binAt(rank + margin, from + (bins - 1) * 2 ** shift) + 1) * 2 ** shift - low;
     const narrowed = Math.max(0, Math.ceil(Math.log2(width / BINS)));
     return { from: low, shift: narrowed, bins: width / 2 ** narrowed };
   }
@@ -153,7 +155,7 @@ class Counts {
 function addTo(counts: readonly Counts[], pairs: Uint32Array): void {
   let [at, first] = [0, 0];
   for (const one of counts) {
-    const end = first + 1 + one.range.bins;
+    const end = first + countersOf(one.range);
     for (; at < pairs.length && (pairs[at] as number) < end; at += 2) {
       one.add((pairs[at] as number) - first, pairs[at + 1] as number);
     }

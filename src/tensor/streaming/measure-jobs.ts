@@ -6,6 +6,7 @@ import { countBytes, eachBlock, RESULTS_PER_PIECE } from "./pieces.js";
 import {
   type AnalyzeJob,
   type CountJob,
+  countersOf,
   type DeltaJob,
   type GramJob,
   type LowRankJob,
@@ -75,7 +76,7 @@ export const count: PayloadKind<CountJob, Uint32Array> = {
     let counters: Counters | undefined;
     return (job, begin, end) => {
       const { value, ranges, every } = job;
-      const length = ranges.reduce((sum, { bins }) => sum + 1 + bins, 0);
+      const length = ranges.reduce((sum, range) => sum + countersOf(range), 0);
       if (length > (counters?.length ?? 0)) {
         counters = { length, counts: kernels.allocate(length * 4), pairs: kernels.allocate(TAKEN * 8) };
       }
@@ -85,7 +86,7 @@ export const count: PayloadKind<CountJob, Uint32Array> = {
         let at = counts;
         for (const range of ranges) {
           kernels.wasm.countKeys(values, to - from, range.from, range.shift, range.bins, at);
-          at += (1 + range.bins) * 4;
+          at += countersOf(range) * 4;
         }
       };
       if (every === undefined) eachBlock(job, begin, end, add);

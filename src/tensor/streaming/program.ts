@@ -224,14 +224,17 @@ export interface SignsJob extends OfValue {
 }
 
 /**
- * Keys of magnitudes, the bits of |x| as float32: `bins` ranges of 2^shift keys from the key `from` on. With the keys below
- * they have 1 + `bins` counters.
+ * Keys of magnitudes, the bits of |x| as float32: `bins` ranges of 2^shift keys from the key `from` on. The keys below have a
+ * counter, and so has the first key of a range, apart from the others: differences of 16-bit numbers end in zeros, so most
+ * ranges have only that one.
  */
 export interface KeyRanges {
   readonly from: number;
   readonly shift: number;
   readonly bins: number;
 }
+
+export const countersOf = ({ shift, bins }: KeyRanges) => 1 + bins * (shift > 0 ? 2 : 1);
 
 /**
  * Counts magnitudes by their keys. Reports a Uint32Array per piece: index, count, index, count, ... of the counters that are
