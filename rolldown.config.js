@@ -23,7 +23,8 @@ const inputOf = (names) => Object.fromEntries(names.map((name) => [name, `src/${
 
 const common = {
   platform: "node",
-  external: [/^#/, ...external.map((name) => new RegExp(`^${name}(/|$)`))],
+  // Methods of users get all of zod, as a package.
+  external: [/^#/, "zod/v4", ...external.map((name) => new RegExp(`^${name}(/|$)`))],
   // Only entries do anything when they are imported.
   treeshake: { moduleSideEffects: false },
   resolve: { extensionAlias: { ".js": [".ts", ".js"] } },
@@ -50,10 +51,17 @@ const main = {
     codeSplitting: {
       groups: [
         { name: "zod", test: /node_modules\/zod\// },
-        { name: "common", test: /src\/kit\/(errors|json|version|printing\/(format|terminal))\.ts$/ },
+        // What every command loads, --help too.
+        { name: "common", test: /^\0rolldown|src\/kit\/(errors|json|version|progress|printing\/\w+)\.ts$/ },
+        {
+          name: "commands",
+          test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed))\.ts$/,
+        },
+        { name: "merge-commands", test: /src\/cli\/shared\/(merge-run|recipe-flags|push|hub-access)\.ts$/ },
+        { name: "verbs", test: /src\/verbs\/(plan-merge|push|options)\.ts$/ },
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },
-        { name: "merge", test: /src\/merge\/(recipe|plan|methods|output)\// },
+        { name: "merge", test: /src\/(merge\/(recipe|plan|methods|output)|figures\/strip)/ },
       ],
     },
   },

@@ -50,11 +50,18 @@ it("the built command can be executed, also by those who installed it before the
   expect(statSync(MAIN).mode & 0o111).toBe(0o111);
 });
 
-it.each(["--help", "--version"])("%s loads no command and no package", async (flag) => {
+it.each(["--help", "--version"])("%s loads no command, no package, and nothing that reads models", async (flag) => {
   const { packages, files } = await loaded(flag);
   expect(packages).toEqual([]);
   expect(files).toContain("command-line");
   expect(files.filter((name) => name?.endsWith("-command"))).toEqual([]);
+  for (const chunk of ["zod", "weights", "merge"]) expect(files).not.toContain(chunk);
+});
+
+it("the bundle has the parts of zod that layergraft uses, and not the whole that methods of users get", () => {
+  const bundled = readFileSync(join(ROOT, "dist/chunks/zod.js"), "utf8");
+  expect(bundled).toContain("toJSONSchema");
+  expect(bundled).not.toContain("fromJSONSchema");
 });
 
 it("swap --dry-run loads neither other commands nor what runs, trains and evaluates models", async () => {

@@ -2,7 +2,7 @@
 // built-in methods are made of and returns a method.
 import { readFile } from "node:fs/promises";
 import { basename, isAbsolute } from "node:path";
-import { z } from "zod";
+import type { z } from "zod";
 import { LayergraftError, RecipeError } from "../../kit/index.js";
 import { shorten } from "../../kit/printing/index.js";
 import { checkSchema, formatProblem } from "../../kit/settings/index.js";
@@ -17,7 +17,6 @@ import { addMethod, mapSourcesAsync, type OwnCode, outputFields } from "./recipe
 
 /** What a user's method is made of: the same as a built-in one. */
 const KIT = {
-  z,
   ...{ modelsField: fields.modelsField, sourceField: fields.sourceField, weightField: fields.weightField },
   ...{ lambdaField: fields.lambdaField, seedField: fields.seedField, boundedParameter: parameters.boundedParameter },
   ...{ resolveParameter: parameters.resolveParameter, modelParameter },
@@ -28,6 +27,7 @@ const KIT = {
 
 /** What the default export of a user's file gets. */
 export type MethodKit = typeof KIT & {
+  readonly z: typeof z;
   /**
    * A value that a function of the file computes from whole stored rows of other values, on blocks and on several threads.
    * @param name of the function, which the file exports
@@ -114,7 +114,9 @@ async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & {
       function: name,
       numbers,
     });
-    const made = (exports.default as OwnMethod)({ ...KIT, block });
+    // All of zod, of which layergraft's bundle has what it uses.
+    const zod = await import("zod/v4");
+    const made = (exports.default as OwnMethod)({ ...KIT, z: zod.z, block });
     const name = `${basename(file)}@${digest.slice(0, 12)}`;
     for (const part of ["title", "fields", "tensors"] as const) {
       if (made?.[part] === undefined) throw new TypeError(`its method has no ${part}`);
