@@ -1,6 +1,7 @@
 // Gemma 4: layers of two head sizes, inputs of its own for each layer, later layers without keys, values that are normalised.
 import { brief, type ConfigFields } from "./page/config-fields.js";
-import type { Family, LayerTraits, Sizes } from "./page/family.js";
+import { readRouting } from "./page/experts.js";
+import type { ExpertTraits, Family, LayerTraits, Sizes } from "./page/family.js";
 import { everyNth, FULL, type KindRule, SLIDING } from "./page/layer-kinds.js";
 import { type LayerType, readRopesByLayerType } from "./page/rope.js";
 import type { LayerInputsSpec } from "./page/spec.js";
@@ -63,7 +64,6 @@ export const gemma4: readonly Family[] = [
       if (causal !== "vision") {
         fields.refuse("use_bidirectional_attention", `is ${brief(causal)}; only causal decoders are supported`);
       }
-      if (fields.flag("enable_moe_block")) fields.refuse("enable_moe_block", "is true; its experts are not supported");
       const kinds = layerKinds(fields, sizes.layers, KINDS);
       const last = kinds.at(-1);
       if (last) kinds[kinds.length - 1] = { type: FULL, window: null };
@@ -97,6 +97,7 @@ export const gemma4: readonly Family[] = [
           valuesAreKeys: isOne && types[index] === FULL,
         }),
         ...(inputs ? { layerInputs: inputs } : {}),
+        ...(fields.flag("enable_moe_block") ? { experts: expertsBeside(fields, sizes) } : {}),
         layerWeights: (prefix) => {
           const weight = (name: string, ...shape: number[]) => ({ weight: { name: `${prefix}${name}`, shape } });
           const { weight: scale } = weight("layer_scalar", 1);
@@ -116,6 +117,30 @@ export const gemma4: readonly Family[] = [
   },
   { name: "Gemma 4 Unified", modelTypes: ["gemma4_unified", "gemma4_unified_text"], kinds: [KINDS], lastKind: FULL },
 ];
+
+/** Experts beside the dense part (26B-A4B): each reads the stream by a norm of its own, and so does the router. */
+function expertsBeside(fields: ConfigFields, { hidden, feedForward }: Sizes): ExpertTraits {
+  const routing = readRouting(
+    fields,
+    { experts: "num_experts", chosen: "top_k_experts" },
+    { scores: "softmax", normaliser: 0, balance: null },
+  );
+  const vector = (name: string, length = hidden) => ({ weight: { name, shape: [length] } });
+  return {
+    routing,
+    router: "router.proj",
+    routerFactor: hidden ** -0.5,
+    weights: {
+      scale: vector("router.per_expert_scale", routing.experts),
+      beforeRouter: vector("router.scale"),
+      beforeExperts: vector("pre_feedforward_layernorm_2.weight"),
+      afterExperts: vector("post_feedforward_layernorm_2.weight"),
+      afterShared: vector("post_feedforward_layernorm_1.weight"),
+    },
+    names: { layout: "fused", gateUp: "experts.gate_up_proj", down: "experts.down_proj" },
+    shared: { names: { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" }, width: feedForward },
+  };
+}
 
 /** As transformers 5.24 writes them, by layer; else as the published files do, for layers without a window. */
 function layerHeads(

@@ -80,9 +80,13 @@ export const gpt: readonly Family[] = [
         ropes: [readRope({ fields, ...sizes, theta: 150_000 })],
         layer: (index) => ({ window: kinds[index]?.window }),
         experts: {
-          routing: readRouting(fields, "num_local_experts", "intermediate_size", {
-            clamp: { limit: fields.positive("swiglu_limit"), alpha: fields.positive("swiglu_alpha") },
-          }),
+          routing: readRouting(
+            fields,
+            { experts: "num_local_experts", width: "intermediate_size" },
+            {
+              clamp: { limit: fields.positive("swiglu_limit"), alpha: fields.positive("swiglu_alpha") },
+            },
+          ),
           router: "mlp.router",
           routerBias: true,
           names: { layout: "pairs", gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" },

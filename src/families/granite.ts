@@ -100,7 +100,7 @@ export const granite: readonly Family[] = [
 
 function experts(fields: ConfigFields): ExpertTraits {
   return {
-    routing: readRouting(fields, "num_local_experts", "intermediate_size"),
+    routing: readRouting(fields, { experts: "num_local_experts", width: "intermediate_size" }),
     router: "block_sparse_moe.router.layer",
     names: {
       layout: "fused",

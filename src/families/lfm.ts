@@ -1,9 +1,20 @@
 // Liquid AI's LFM2: short convolutions between two gates, with attention in some layers.
 import type { ConfigFields } from "./page/config-fields.js";
-import type { Family } from "./page/family.js";
+import { sigmoidRouting } from "./page/experts.js";
+import type { Family, Sizes, Traits } from "./page/family.js";
 import { denseBefore, FULL } from "./page/layer-kinds.js";
 import { readRope } from "./page/rope.js";
 import { rmsNorm } from "./page/traits.js";
+
+const DEFAULTS = {
+  vocab_size: 65_536,
+  num_key_value_heads: 8,
+  max_position_embeddings: 128_000,
+  norm_eps: 1e-5,
+  tie_word_embeddings: true,
+  conv_bias: false,
+  conv_L_cache: 3,
+};
 
 export const lfm: readonly Family[] = [
   {
@@ -11,56 +22,81 @@ export const lfm: readonly Family[] = [
     modelTypes: ["lfm2"],
     reference: "Liquid AI 2025, arXiv 2511.23404; transformers Lfm2ForCausalLM",
     defaults: {
-      vocab_size: 65_536,
+      ...DEFAULTS,
       hidden_size: 2560,
       intermediate_size: 12_288,
-      num_key_value_heads: 8,
-      max_position_embeddings: 128_000,
-      norm_eps: 1e-5,
-      tie_word_embeddings: true,
-      conv_bias: false,
-      conv_L_cache: 3,
       block_multiple_of: 256,
       block_ffn_dim_multiplier: 1,
       block_auto_adjust_ff_dim: true,
     },
-    traits: (fields, sizes) => {
-      const { hidden, layers } = sizes;
-      const norm = rmsNorm(fields, "norm_eps");
-      const [kernel, bias] = [fields.count("conv_L_cache", 2), fields.flag("conv_bias")];
-      const module = (name: string, shape: readonly number[]) => ({
-        weight: { name: `conv.${name}.weight`, shape },
-        ...(bias ? { bias: { name: `conv.${name}.bias`, shape: shape.slice(0, 1) } } : {}),
-      });
-      const isFull = attends(fields, layers);
-      return {
-        norm,
-        sizes: { feedForward: feedForward(fields) },
-        norms: { beforeAttention: "operator_norm", beforeFeedForward: "ffn_norm" },
-        names: { o: "out_proj", finalNorm: "embedding_norm" },
-        feedForward: { gate: "feed_forward.w1", up: "feed_forward.w3", down: "feed_forward.w2" },
-        activation: "silu",
-        attention: { qkNorm: { ...norm, over: "head" } },
-        qkNorms: { q: "q_layernorm", k: "k_layernorm" },
-        ropes: [readRope({ fields, ...sizes, theta: 1_000_000 })],
-        recurrence: {
-          kind: "convolution",
-          kernel,
-          channels: hidden,
-          state: null,
-          weights: {
-            mix: module("in_proj", [3 * hidden, hidden]),
-            convolution: module("conv", [hidden, 1, kernel]),
-            mixed: module("out_proj", [hidden, hidden]),
-          },
-        },
-        layer: (index) => ({ has: [isFull(index) ? "attention" : "recurrence", "feedForward"] }),
-      };
-    },
+    traits: (fields, sizes) => ({ ...traitsOf(fields, sizes), sizes: { feedForward: feedForward(fields) } }),
     llamaCpp: { name: "lfm2", recurrence: "convolution", outputNorm: "token_embd_norm" },
   },
-  { name: "LFM2 MoE", modelTypes: ["lfm2_moe"], kinds: [denseBefore("num_dense_layers", 1)] },
+  {
+    name: "LFM2 MoE", // experts of sigmoids after some dense layers
+    modelTypes: ["lfm2_moe"],
+    reference: "Liquid AI 2025, arXiv 2511.23404; transformers Lfm2MoeForCausalLM",
+    kinds: [denseBefore("num_dense_layers", 2)],
+    defaults: {
+      ...DEFAULTS,
+      ...{ hidden_size: 2048, intermediate_size: 7168, moe_intermediate_size: 1792, num_dense_layers: 2 },
+      ...{ num_experts: 32, num_experts_per_tok: 4, use_expert_bias: true, norm_topk_prob: true },
+      routed_scaling_factor: 1,
+    },
+    traits: (fields, sizes) => {
+      const dense = fields.count("num_dense_layers", 0);
+      return {
+        ...traitsOf(fields, sizes),
+        experts: {
+          routing: sigmoidRouting(fields, "num_experts", 1e-6),
+          inLayer: (layer) => layer >= dense,
+          router: "feed_forward.gate",
+          ...(fields.flag("use_expert_bias") ? { correction: "feed_forward.expert_bias" } : {}),
+          names: {
+            layout: "each",
+            gate: "feed_forward.experts.*.w1",
+            up: "feed_forward.experts.*.w3",
+            down: "feed_forward.experts.*.w2",
+            fused: { gateUp: "feed_forward.experts.gate_up_proj", down: "feed_forward.experts.down_proj" },
+          },
+        },
+      };
+    },
+  },
 ];
+
+function traitsOf(fields: ConfigFields, sizes: Sizes): Traits {
+  const { hidden, layers } = sizes;
+  const norm = rmsNorm(fields, "norm_eps");
+  const [kernel, bias] = [fields.count("conv_L_cache", 2), fields.flag("conv_bias")];
+  const module = (name: string, shape: readonly number[]) => ({
+    weight: { name: `conv.${name}.weight`, shape },
+    ...(bias ? { bias: { name: `conv.${name}.bias`, shape: shape.slice(0, 1) } } : {}),
+  });
+  const isFull = attends(fields, layers);
+  return {
+    norm,
+    norms: { beforeAttention: "operator_norm", beforeFeedForward: "ffn_norm" },
+    names: { o: "out_proj", finalNorm: "embedding_norm" },
+    feedForward: { gate: "feed_forward.w1", up: "feed_forward.w3", down: "feed_forward.w2" },
+    activation: "silu",
+    attention: { qkNorm: { ...norm, over: "head" } },
+    qkNorms: { q: "q_layernorm", k: "k_layernorm" },
+    ropes: [readRope({ fields, ...sizes, theta: 1_000_000 })],
+    recurrence: {
+      kind: "convolution",
+      kernel,
+      channels: hidden,
+      state: null,
+      weights: {
+        mix: module("in_proj", [3 * hidden, hidden]),
+        convolution: module("conv", [hidden, 1, kernel]),
+        mixed: module("out_proj", [hidden, hidden]),
+      },
+    },
+    layer: (index) => ({ has: [isFull(index) ? "attention" : "recurrence", "feedForward"] }),
+  };
+}
 
 /** Which layers attend: by `layer_types`, else those of `full_attn_idxs`, else all. */
 function attends(fields: ConfigFields, layers: number): (index: number) => boolean {

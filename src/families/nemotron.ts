@@ -1,6 +1,7 @@
-// NVIDIA's Nemotron-H: each layer is a state space, attention without rotation, or a feed-forward part.
+// NVIDIA's Nemotron-H: each layer is a state space, attention without rotation, a feed-forward part, or experts.
 import type { ConfigFields } from "./page/config-fields.js";
-import type { Family, LayerHalf } from "./page/family.js";
+import { groupedRouting } from "./page/experts.js";
+import type { ExpertTraits, Family, LayerHalf } from "./page/family.js";
 import { FULL, LINEAR } from "./page/layer-kinds.js";
 import { mamba2, requireGroups, siluOnly } from "./page/mamba.js";
 import { readActivation, rmsNorm } from "./page/traits.js";
@@ -27,6 +28,8 @@ export const nemotron: readonly Family[] = [
       time_step_min: 0.001,
       use_conv_bias: true,
       use_bias: false,
+      ...{ n_routed_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 7688, n_group: 1, topk_group: 1 },
+      ...{ moe_shared_expert_intermediate_size: 7688, norm_topk_prob: true, routed_scaling_factor: 1 },
     },
     unread: ["n_routed_experts"], // its layers are listed by their kinds
     traits: (fields, { hidden, layers }) => {
@@ -55,13 +58,47 @@ export const nemotron: readonly Family[] = [
           norm: { beforeGate: false },
           leastStep: fields.get("time_step_min") === 0 ? 0 : fields.positive("time_step_min"),
         }),
-        layer: (index) => ({ rope: null, has: [kinds[index] ?? "feedForward"] }),
+        ...(kinds.includes("experts")
+          ? { experts: { ...experts(fields, hidden), inLayer: (index) => kinds[index] === "experts" } }
+          : {}),
+        layer: (index) => {
+          const kind = kinds[index] ?? "experts";
+          return { rope: null, has: [kind === "experts" ? "feedForward" : kind] };
+        },
       };
     },
   },
 ];
 
-const KINDS: Readonly<Record<string, LayerHalf>> = {
+/** Sigmoids with a correction, without gates, beside a part that all tokens share; in Super through a narrower stream. */
+function experts(fields: ConfigFields, hidden: number): ExpertTraits {
+  const bias = fields.flag("mlp_bias");
+  const linear = (name: string, ...shape: number[]) => ({
+    weight: { name: `mixer.${name}.weight`, shape },
+    ...(bias ? { bias: { name: `mixer.${name}.bias`, shape: shape.slice(0, 1) } } : {}),
+  });
+  const narrow = fields.countOrNull("moe_latent_size");
+  return {
+    routing: groupedRouting(fields),
+    router: "mixer.gate",
+    correction: "mixer.gate.e_score_correction_bias",
+    ...(narrow === null
+      ? {}
+      : {
+          weights: {
+            narrow: linear("fc1_latent_proj", narrow, hidden),
+            widen: linear("fc2_latent_proj", hidden, narrow),
+          },
+        }),
+    names: { layout: "each", gate: null, up: "mixer.experts.*.up_proj", down: "mixer.experts.*.down_proj" },
+    shared: {
+      names: { gate: null, up: "mixer.shared_experts.up_proj", down: "mixer.shared_experts.down_proj" },
+      width: fields.count("moe_shared_expert_intermediate_size"),
+    },
+  };
+}
+
+const KINDS: Readonly<Record<string, LayerHalf | "experts">> = {
   [LINEAR]: "recurrence",
   mamba: "recurrence",
   M: "recurrence",
@@ -70,18 +107,18 @@ const KINDS: Readonly<Record<string, LayerHalf>> = {
   "*": "attention",
   mlp: "feedForward",
   "-": "feedForward",
+  moe: "experts",
+  E: "experts",
 };
 
 /** What each layer is: a list, or a letter for each layer. */
-function kindsOf(fields: ConfigFields, layers: number): LayerHalf[] {
+function kindsOf(fields: ConfigFields, layers: number): (LayerHalf | "experts")[] {
   const listed = ["layers_block_type", "layer_types", "hybrid_override_pattern"].find((field) => fields.has(field));
   const value = fields.get(listed ?? "");
   const names: unknown[] = typeof value === "string" ? [...value] : Array.isArray(value) ? value : [];
   const field = listed ?? "layers_block_type";
-  const isExperts = (name: unknown) => name === "moe" || name === "E";
   const wrong = names.find((name) => typeof name !== "string" || KINDS[name] === undefined);
   if (names.length !== layers) fields.refuse(field, `has ${names.length} entries; the model has ${layers} layers`);
-  else if (names.some(isExperts)) fields.refuse(field, "has layers of experts, which are not supported");
   else if (wrong !== undefined) fields.refuse(field, `has ${JSON.stringify(wrong)}, which is not a kind of its layers`);
   return names.map((name) => KINDS[String(name)] ?? "feedForward");
 }

@@ -268,8 +268,7 @@ function qwenExperts(fields: ConfigFields, layers: number): ExpertTraits {
   return {
     routing: readRouting(
       fields,
-      fields.get("num_experts") === undefined ? "num_local_experts" : "num_experts",
-      "moe_intermediate_size",
+      { experts: fields.get("num_experts") === undefined ? "num_local_experts" : "num_experts" },
       {
         scores: "softmax",
         normaliser: fields.flag("norm_topk_prob") ? 0 : null,

@@ -132,12 +132,12 @@ class Builder {
     const read = this.#norm(x, norm, beforeAttention);
     const mixed = this.#mixed(read, layer, index);
     if (layout === "parallel") {
-      const fed = this.#feedForward(read, layer);
+      const fed = this.#feedForward(x, read, layer);
       const halves = [mixed && scaled(mixed, afterAttention), fed && scaled(fed, afterFeedForward)];
       return halves.reduce<Node>((sum, half) => (half ? graph.add(sum, half) : sum), x);
     }
     const between = mixed ? graph.add(x, scaled(mixed, afterAttention)) : x;
-    const fed = this.#feedForward(this.#norm(between, norm, beforeFeedForward), layer);
+    const fed = this.#feedForward(between, this.#norm(between, norm, beforeFeedForward), layer);
     return fed ? graph.add(between, scaled(fed, afterFeedForward)) : between;
   }
 
@@ -166,22 +166,20 @@ class Builder {
     return scale ? graph.mul(y, this.#weight(scale.weight)) : y;
   }
 
-  /** Of all tokens, of the experts that each chooses, or of both in sum; undefined in a layer without this half. */
-  #feedForward(x: Node, { weights, experts }: LayerSpec): Node | undefined {
+  /**
+   * Of all tokens, of the experts that each chooses, or of both in sum; undefined in a layer without this half.
+   * @param x the stream after the norm of this half
+   */
+  #feedForward(stream: Node, x: Node, { weights, experts }: LayerSpec): Node | undefined {
     const shared = this.#dense(x, weights);
-    const { routing } = this.#spec;
+    const { routing, norm } = this.#spec;
     if (!experts || !routing) return shared;
-    const mixed = mixExperts(
-      {
-        ...this.#tools,
-        routing,
-        activation: (y) => this.#activation(y, weights),
-      },
-      x,
-      experts,
-    );
+    const read = (own: NormWeights | undefined) => (own ? this.#norm(stream, norm, own) : x);
+    const parts = { ...this.#tools, routing, activation: (y: Node) => this.#activation(y, weights) };
+    const mixed = mixExperts(parts, read(experts.beforeExperts), read(experts.beforeRouter), experts);
     this.#mixedExperts.push(mixed);
-    return shared ? this.#graph.add(mixed.y, shared) : mixed.y;
+    const y = this.#norm(mixed.y, norm, experts.afterExperts);
+    return shared ? this.#graph.add(y, this.#norm(shared, norm, experts.afterShared)) : y;
   }
 
   #dense(x: Node, weights: LayerWeights): Node | undefined {

@@ -1,5 +1,5 @@
 // The weights of a layer's experts, by the names and the layout that the family's page says.
-import type { ExpertMatrices, ExpertTraits, ExpertWeights, StoredWeight } from "../../families/index.js";
+import type { ExpertMatrices, ExpertTraits, ExpertWeights, LinearWeights, StoredWeight } from "../../families/index.js";
 
 /** Experts by the layout that a checkpoint has, of those that its configuration does not tell apart. */
 export function asStored(traits: ExpertTraits, tensors: Iterable<string>): ExpertTraits {
@@ -11,18 +11,32 @@ export function asStored(traits: ExpertTraits, tensors: Iterable<string>): Exper
   return isFused ? { ...traits, names: { layout: "fused", ...fused } } : traits;
 }
 
+/** Weights whose names begin within a layer, by their whole names. */
+export function prefixed<T extends object>(weights: T, prefix: string): T {
+  const named = (stored: StoredWeight) => ({ ...stored, name: prefix + stored.name });
+  return Object.fromEntries(
+    Object.entries(weights as Readonly<Record<string, LinearWeights>>).map(([role, { weight, bias, ...rest }]) => [
+      role,
+      { ...rest, weight: named(weight), ...(bias ? { bias: named(bias) } : {}) },
+    ]),
+  ) as T;
+}
+
 /** @param prefix of the layer, such as "layers.0." @param hidden D */
 export function expertWeights(prefix: string, hidden: number, traits: ExpertTraits): ExpertWeights {
-  const { routing, router, routerBias, correction, names } = traits;
+  const { routing, router, routerBias, routerFactor, correction, names, weights = {} } = traits;
   const { experts, width } = routing;
+  const inner = weights.narrow?.weight.shape[0] ?? hidden;
   return {
     router: {
+      ...(routerFactor === undefined ? {} : { factor: routerFactor }),
       weight: { name: `${prefix}${router}.weight`, shape: [experts, hidden] },
       ...(routerBias ? { bias: { name: `${prefix}${router}.bias`, shape: [experts] } } : {}),
     },
     ...(correction
-      ? { correction: { name: `${prefix}${correction}`, shape: [experts], isConstant: true as const } }
+      ? { correction: { weight: { name: `${prefix}${correction}`, shape: [experts], isConstant: true } } }
       : {}),
+    ...prefixed(weights, prefix),
     ...matricesOf(),
   };
 
@@ -34,9 +48,9 @@ export function expertWeights(prefix: string, hidden: number, traits: ExpertTrai
       const each = (module: string, shape: readonly number[]) =>
         all((expert) => ({ name: `${prefix}${module.replace("*", String(expert))}.weight`, shape }));
       return {
-        ...(names.gate === null ? {} : { gate: each(names.gate, [width, hidden]) }),
-        up: each(names.up, [width, hidden]),
-        down: each(names.down, [hidden, width]),
+        ...(names.gate === null ? {} : { gate: each(names.gate, [width, inner]) }),
+        up: each(names.up, [width, inner]),
+        down: each(names.down, [inner, width]),
       };
     }
     /** Matrices of some rows of a tensor with those of all experts. */

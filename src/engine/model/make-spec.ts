@@ -8,17 +8,15 @@ import {
   type LinearWeights,
   type NormWeights,
   type RecurrenceSpec,
-  type RecurrenceWeights,
   type RunnableFamily,
   readActivation,
   readRope,
   rmsNorm,
   type Sizes,
-  type StoredWeight,
   type Traits,
 } from "../../families/index.js";
 import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
-import { asStored, expertWeights } from "./expert-weights.js";
+import { asStored, expertWeights, prefixed } from "./expert-weights.js";
 
 /** Norms before both halves, as Llama names them. */
 const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" };
@@ -66,7 +64,7 @@ export function specOf(
       const { window = null, rope = 0, kvHeads = sizes.kvHeads, headDim = sizes.headDim, keysOf } = layer;
       const prefix = `layers.${index}.`;
       const experts = ofExperts?.inLayer?.(index) === false ? undefined : ofExperts;
-      const feedForward = experts ? (experts.shared?.width ?? 0) : (layer.feedForward ?? sizes.feedForward);
+      const feedForward = layer.feedForward ?? (experts ? (experts.shared?.width ?? 0) : sizes.feedForward);
       const own = experts ? { ...traits, feedForward: experts.shared?.names ?? null } : traits;
       const gate = experts?.shared?.gate;
       const weights = layerWeights(prefix, { ...sizes, kvHeads, headDim, feedForward }, own, layer);
@@ -195,17 +193,6 @@ function layerWeights(prefix: string, sizes: Sizes, traits: Traits, layer: Layer
     ...Object.fromEntries(layerNorms),
     ...traits.layerWeights?.(prefix),
   };
-}
-
-/** Weights whose names begin within a layer, by their whole names. */
-function prefixed(weights: RecurrenceWeights, prefix: string): RecurrenceWeights {
-  const named = (stored: StoredWeight) => ({ ...stored, name: prefix + stored.name });
-  return Object.fromEntries(
-    Object.entries(weights as Readonly<Record<string, LinearWeights>>).map(([role, { weight, bias, ...rest }]) => [
-      role,
-      { ...rest, weight: named(weight), ...(bias ? { bias: named(bias) } : {}) },
-    ]),
-  );
 }
 
 /** By DeepSeek's names. */

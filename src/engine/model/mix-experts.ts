@@ -21,11 +21,13 @@ export interface MixedExperts {
   readonly chosen: Node;
 }
 
-/** The outputs of the experts of each row of x [N, D], in sum. */
-export function mixExperts(parts: ExpertParts, x: Node, experts: ExpertWeights): MixedExperts {
-  const { graph, routing } = parts;
-  const { logits, chosen, shares } = route(parts, x, experts);
-  const [tokens, width] = x.shape as [string, number];
+/** The outputs of the experts of each row of x [N, D], in sum. @param read what the router reads, [N, D] */
+export function mixExperts(parts: ExpertParts, x: Node, read: Node, experts: ExpertWeights): MixedExperts {
+  const { graph, routing, linear } = parts;
+  const { narrow, widen } = experts;
+  const { logits, chosen, shares } = route(parts, read, experts);
+  const seen = narrow ? linear(x, narrow) : x;
+  const [tokens, width] = seen.shape as [string, number];
   const all = multiplyDims(tokens, routing.chosen);
   // Rows of one expert become neighbours.
   const ids = graph.reshape(chosen, [all]);
@@ -33,10 +35,11 @@ export function mixExperts(parts: ExpertParts, x: Node, experts: ExpertWeights):
   const sorted = graph.reshape(graph.gather(graph.reshape(ids, [all, 1]), order), [all]);
   // Exact as float32 up to 16 million.
   const rows = graph.cast(graph.div(graph.cast(order, "f32"), routing.chosen), "i64");
-  const made = compute(parts, graph.gather(x, rows), sorted, experts);
+  const made = compute(parts, graph.gather(seen, rows), sorted, experts);
   const back = graph.reshape(graph.gather(made, graph.sortOrder(order)), [tokens, routing.chosen, width]);
   const weighed = graph.mul(back, graph.reshape(shares, [tokens, routing.chosen, 1]));
-  return { y: graph.sum(weighed, [1]), logits, chosen };
+  const y = graph.sum(weighed, [1]);
+  return { y: widen ? linear(y, widen) : y, logits, chosen };
 }
 
 /**
@@ -56,16 +59,17 @@ export function imbalance(graph: Graph, { experts }: RoutingSpec, mixed: readonl
 }
 
 /** The experts of each token, and their shares, [N, k]. */
-function route({ graph, routing, linear, weight }: ExpertParts, x: Node, { router, correction }: ExpertWeights) {
+function route({ graph, routing, linear, weight }: ExpertParts, x: Node, { router, correction, scale }: ExpertWeights) {
   const logits = linear(x, router);
   const { scores: kind, groups } = routing;
   const scores = kind === "softmax" ? graph.softmax(logits) : kind === "sigmoid" ? graph.sigmoid(logits) : logits;
-  const corrected = correction ? graph.add(scores, weight(correction)) : scores;
+  const corrected = correction ? graph.add(scores, weight(correction.weight)) : scores;
   const chosen = graph.largest(groups ? withinGroups(graph, corrected, groups) : corrected, routing.chosen);
   const picked = graph.pick(scores, chosen);
   if (kind === "chosen") return { logits, chosen, shares: graph.softmax(picked) };
   const sum = graph.sum(picked, [1], true);
-  const shares = routing.normaliser === null ? picked : graph.div(picked, graph.add(sum, routing.normaliser));
+  const scaled = scale ? graph.pick(graph.mul(scores, weight(scale.weight)), chosen) : picked;
+  const shares = routing.normaliser === null ? scaled : graph.div(scaled, graph.add(sum, routing.normaliser));
   return { logits, chosen, shares: graph.mul(shares, routing.scale) };
 }
 

@@ -425,7 +425,7 @@ describe("refusals", () => {
     ["gemma3", { use_bidirectional_attention: true }, "use_bidirectional_attention", /only causal/],
     ["gemma3", { rope_parameters: { rope_type: "default" } }, "rope_parameters", /neither full_attention nor sliding/],
     ["gemma4", { use_bidirectional_attention: "all" }, "use_bidirectional_attention", /only causal/],
-    ["gemma4", { enable_moe_block: true }, "enable_moe_block", /experts are not supported/],
+    ["gemma4-experts", { top_k_experts: 6 }, "top_k_experts", /is 6, of 5 experts/],
     ["gemma4", { num_kv_shared_layers: 3 }, "num_kv_shared_layers", /leaves no full_attention layer with keys of its/],
     ["gemma4", { per_layer_config: { 1: { head_dim: 8 } } }, "per_layer_config", /gives layer 1 another head_dim/],
     ["gemma4", { per_layer_config: { 1: { num_key_value_heads: 3 } } }, "num_attention_heads", /must divide it/],
@@ -483,7 +483,7 @@ describe("refusals", () => {
       "layers_block_type",
       /has 1 entries; the model has 4 layers/,
     ],
-    ["nemotron_h", { layers_block_type: ["mlp", "moe"] }, "layers_block_type", /has layers of experts/],
+    ["nemotron_h-experts", { n_group: 4 }, "n_group", /is 4, topk_group 2; it must divide the 6 experts/],
     ["phi3-longrope", { original_max_position_embeddings: 1 }, "original_max_position_embeddings", /at least 2/],
   ])("%s with %j", (name, changes, field, message) => {
     const error = refused(name, changes);

@@ -13,10 +13,6 @@ export interface WeightNames {
 
 /** Every weight of a decoder, in the order of computation; rows of a fused tensor are separate entries. */
 export function weightsOf(spec: DecoderSpec): StoredWeight[] {
-  const roles = (weights: object): StoredWeight[] =>
-    (Object.values(weights) as (LinearWeights | NormWeights)[]).flatMap(({ weight, bias }) =>
-      bias ? [weight, bias] : [weight],
-    );
   const inputs = spec.layerInputs;
   return [
     spec.embedding,
@@ -30,14 +26,16 @@ export function weightsOf(spec: DecoderSpec): StoredWeight[] {
   ];
 }
 
+function roles(weights: object): StoredWeight[] {
+  return (Object.values(weights) as (LinearWeights | NormWeights)[]).flatMap(({ weight, bias }) =>
+    bias ? [weight, bias] : [weight],
+  );
+}
+
 /** Every weight of a layer's experts, with the router. */
-export function weightsOfExperts({ router, correction, gate, up, gateUp, down }: ExpertWeights): StoredWeight[] {
+export function weightsOfExperts({ gate, up, gateUp, down, ...others }: ExpertWeights): StoredWeight[] {
   const matrices = [gate, up, gateUp, down].filter((one) => one !== undefined);
-  return [
-    router.weight,
-    ...[router.bias, correction].filter((one) => one !== undefined),
-    ...matrices.flatMap(({ weights, bias }) => (bias ? [...weights, bias] : weights)),
-  ];
+  return [...roles(others), ...matrices.flatMap(({ weights, bias }) => (bias ? [...weights, bias] : weights))];
 }
 
 /**
@@ -48,8 +46,9 @@ export function weightsOfExperts({ router, correction, gate, up, gateUp, down }:
  */
 export function locateWeights(spec: DecoderSpec, names: Iterable<string>, where: string): WeightNames {
   const there = new Set(names);
-  const { o, mixed } = spec.layers[0]?.weights ?? {};
-  const probe = (o ?? mixed)?.weight.name ?? "";
+  const [first] = spec.layers;
+  const { o, mixed, down } = first?.weights ?? {};
+  const probe = (o ?? mixed ?? down ?? first?.experts?.router)?.weight.name ?? "";
   const stems = [...there]
     .filter((name) => name === probe || name.endsWith(`.${probe}`))
     .map((name) => name.slice(0, name.length - probe.length))
@@ -67,11 +66,11 @@ export function locateWeights(spec: DecoderSpec, names: Iterable<string>, where:
     stored.set(name, name === spec.head?.name ? findHead(name, stem, there) : `${stem}${name}`);
   }
   const missing = [...stored.values()].filter((name) => !there.has(name));
-  const [first] = missing;
-  if (first !== undefined) {
+  const [lost] = missing;
+  if (lost !== undefined) {
     throw new CheckpointError(
       `${where} is missing ${missing.length} of the ${stored.size} weights of its decoder (${spec.family}): ${formatSome(missing)}; download the missing shard, or use this model's own config.json`,
-      { file: where, tensor: first },
+      { file: where, tensor: lost },
     );
   }
   const used = new Set(stored.values());

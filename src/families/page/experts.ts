@@ -12,23 +12,25 @@ export const EXPERT_MODULES: ExpertTraits["names"] = {
   fused: { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" },
 };
 
-/**
- * How tokens choose experts: by the outputs of the router alone, unless said otherwise.
- * @param experts field of their number
- * @param width field of their width
- */
+/** Fields of the number of experts, of those that a token chooses, and of their width. */
+export interface RoutingFields {
+  readonly experts: string;
+  readonly chosen?: string;
+  readonly width?: string;
+}
+
+/** How tokens choose experts: by the outputs of the router alone, unless said otherwise. */
 export function readRouting(
   fields: ConfigFields,
-  experts: string,
-  width: string,
+  { experts, chosen = "num_experts_per_tok", width = "moe_intermediate_size" }: RoutingFields,
   traits: Partial<RoutingSpec> = {},
 ): RoutingSpec {
-  const [count, chosen] = [fields.count(experts), fields.count("num_experts_per_tok")];
-  if (chosen > count) fields.refuse("num_experts_per_tok", `is ${chosen}, of ${count} experts`);
-  const isBalanced = fields.flag("output_router_logits");
+  const [count, few] = [fields.count(experts), fields.count(chosen)];
+  if (few > count) fields.refuse(chosen, `is ${few}, of ${count} experts`);
+  const isBalanced = traits.balance !== null && fields.flag("output_router_logits");
   return {
     experts: count,
-    chosen,
+    chosen: few,
     width: fields.count(width),
     scores: "chosen",
     normaliser: null,
@@ -40,15 +42,23 @@ export function readRouting(
   };
 }
 
-/** Sigmoids with a correction, by groups, after some dense layers (DeepSeek V3, GLM-4.5). */
-export function sigmoidExperts(fields: ConfigFields): ExpertTraits {
-  const routing = readRouting(fields, "n_routed_experts", "moe_intermediate_size", {
-    scores: "sigmoid",
-    // As transformers has it: sigmoids may all be 0.
-    normaliser: fields.flag("norm_topk_prob") ? 1e-20 : null,
-    scale: fields.positive("routed_scaling_factor"),
-    balance: null,
-  });
+/** By sigmoids. @param least added to their sum, as they may all be 0; as transformers has it */
+export function sigmoidRouting(fields: ConfigFields, experts: string, least: number): RoutingSpec {
+  return readRouting(
+    fields,
+    { experts },
+    {
+      scores: "sigmoid",
+      normaliser: fields.flag("norm_topk_prob") ? least : null,
+      scale: fields.positive("routed_scaling_factor"),
+      balance: null,
+    },
+  );
+}
+
+/** By sigmoids, within groups. */
+export function groupedRouting(fields: ConfigFields): RoutingSpec {
+  const routing = sigmoidRouting(fields, "n_routed_experts", 1e-20);
   const { experts, chosen } = routing;
   const groups = { count: fields.count("n_group"), chosen: fields.count("topk_group") };
   const size = experts / groups.count;
@@ -57,10 +67,16 @@ export function sigmoidExperts(fields: ConfigFields): ExpertTraits {
     const wanted = `must divide the ${experts} experts into groups of at least 2, whose topk_group have ${chosen} experts`;
     fields.refuse("n_group", `is ${groups.count}, topk_group ${groups.chosen}; it ${wanted}`);
   }
+  // With all groups chosen, their scores do not matter.
+  return { ...routing, groups: groups.chosen === groups.count ? null : groups };
+}
+
+/** Sigmoids with a correction, by groups, after some dense layers (DeepSeek V3, GLM-4.5). */
+export function sigmoidExperts(fields: ConfigFields): ExpertTraits {
+  const routing = groupedRouting(fields);
   const dense = fields.count("first_k_dense_replace", 0);
   return {
-    // With all groups chosen, their scores do not matter.
-    routing: { ...routing, groups: groups.chosen === groups.count ? null : groups },
+    routing,
     inLayer: (layer) => layer >= dense,
     router: "mlp.gate",
     correction: "mlp.gate.e_score_correction_bias",

@@ -5,6 +5,7 @@ import type { LlamaCpp } from "./llama-cpp.js";
 import type {
   AttentionSpec,
   DecoderSpec,
+  ExpertWeights,
   LayerSpec,
   LayerWeights,
   RecurrenceSpec,
@@ -130,7 +131,11 @@ export interface ExpertTraits {
   /** Module of the router. */
   readonly router: string;
   readonly routerBias?: boolean;
+  /** What the router's outputs are multiplied by; default 1. */
+  readonly routerFactor?: number;
   readonly correction?: string;
+  /** Further weights, by their names in a layer. */
+  readonly weights?: Partial<Omit<ExpertWeights, "router" | "correction" | "gate" | "up" | "gateUp" | "down">>;
   /**
    * Modules of the experts. each: `*` is for an expert's number, and `fused` what replaces them in some checkpoints. fused: tensors of all experts, gate above up. pairs: the
    * same stored [in, out], with columns of gate and up in turns, and biases.

@@ -225,7 +225,18 @@ export interface ExpertWeights {
   /** [experts, D] */
   readonly router: LinearWeights;
   /** [experts]: added to the scores that experts are chosen by, but not to shares. */
-  readonly correction?: StoredWeight;
+  readonly correction?: NormWeights;
+  /** [experts]: multiplies shares (Gemma 4). */
+  readonly scale?: NormWeights;
+  /** Norms of the stream for router and experts. Default: they read what all tokens' part reads. */
+  readonly beforeRouter?: NormWeights;
+  readonly beforeExperts?: NormWeights;
+  /** Norms of what experts give, and of what all tokens' part gives, before they are added up. */
+  readonly afterExperts?: NormWeights;
+  readonly afterShared?: NormWeights;
+  /** [P, D] and [D, P]: experts work between them, in width P, and the router does not (Nemotron 3 Super). */
+  readonly narrow?: LinearWeights;
+  readonly widen?: LinearWeights;
   /** [F, D]; the gate may be missing, as in a feed-forward part. */
   readonly gate?: ExpertMatrices;
   readonly up?: ExpertMatrices;
