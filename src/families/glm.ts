@@ -31,6 +31,7 @@ export const glm: readonly Family[] = [
     traits: common,
     llamaCpp: {
       name: "chatglm",
+      fused: true,
       biases: ["q", "k", "v"],
       square: true,
       read: { className: "GlmForCausalLM", fields: readPart },
@@ -55,6 +56,7 @@ export const glm: readonly Family[] = [
     }),
     llamaCpp: {
       name: "glm4",
+      fused: true,
       biases: ["q", "k", "v"],
       read: { className: "Glm4ForCausalLM", fields: readPart },
     },

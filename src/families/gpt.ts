@@ -72,6 +72,15 @@ export const gpt: readonly Family[] = [
         original_max_position_embeddings: 4096,
       },
     },
+    llamaCpp: {
+      name: "gpt-oss",
+      biases: ["q", "k", "v", "o"],
+      windows: 2,
+      head: "own",
+      roundsYarn: true,
+      names: { beforeFeedForward: "post_attention_norm" },
+      experts: { clamp: { limit: 7, alpha: 1.702 } },
+    },
     traits: (fields, sizes) => {
       const kinds = layerKinds(fields, sizes.layers, WINDOWS);
       return {

@@ -30,7 +30,7 @@ export const lfm: readonly Family[] = [
       block_auto_adjust_ff_dim: true,
     },
     traits: (fields, sizes) => ({ ...traitsOf(fields, sizes), sizes: { feedForward: feedForward(fields) } }),
-    llamaCpp: { name: "lfm2", recurrence: "convolution", outputNorm: "token_embd_norm" },
+    llamaCpp: { name: "lfm2", recurrence: "convolution", names: { finalNorm: "token_embd_norm" } },
   },
   {
     name: "LFM2 MoE", // experts of sigmoids after some dense layers

@@ -36,6 +36,7 @@ export const phi: readonly Family[] = [
     }),
     llamaCpp: {
       name: "phi3",
+      fused: true,
       square: true,
       ropeDivisors: ["two"],
       read: { className: "Phi3ForCausalLM", fields: rotation },

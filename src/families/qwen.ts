@@ -115,7 +115,7 @@ export const qwen: readonly Family[] = [
       experts: qwenExperts(fields, layers),
       ...(fields.flag("use_sliding_window") ? { layer: sameWindow(fields) } : {}),
     }),
-    llamaCpp: { name: "qwen3moe", experts: true },
+    llamaCpp: { name: "qwen3moe", experts: {} },
   },
   { name: "Qwen 3 VL MoE", modelTypes: ["qwen3_vl_moe_text"], tensors: WITH_EXPERTS },
   {

@@ -2,7 +2,7 @@
 // Exports a tiny random model of every family as GGUF, opens it in llama.cpp (node-llama-cpp), and compares the most likely
 // tokens and all probabilities with the engine's. Not part of `npm test`, as node-llama-cpp has 700 MB. After a build:
 //     npm install --no-save node-llama-cpp
-//     node test/reference/check_gguf.js [FAMILY ...]
+//     node test/reference/check_gguf.js [FAMILY ...] [TYPE ...]
 // NODE_LLAMA_CPP names another copy, as a path to its dist/index.js.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -50,6 +50,37 @@ const types = (n, of) =>
   Array.from({ length: SIZES.num_hidden_layers }, (_, i) => ((i + 1) % n === 0 ? "full_attention" : of));
 const local = (n) => ({ layer_types: types(n, "sliding_attention"), sliding_window: 5 });
 
+const DELTA = {
+  linear_key_head_dim: 64,
+  linear_value_head_dim: 64,
+  linear_num_key_heads: 2,
+  linear_num_value_heads: 6,
+};
+const SIGMOID = {
+  num_experts_per_tok: 2,
+  n_routed_experts: 6,
+  n_shared_experts: 2,
+  moe_intermediate_size: 256,
+  routed_scaling_factor: 1.7,
+  norm_topk_prob: true,
+};
+const LATENT = {
+  kv_lora_rank: 128,
+  qk_rope_head_dim: 64,
+  qk_nope_head_dim: 96,
+  v_head_dim: 64,
+  num_key_value_heads: 4,
+  first_k_dense_replace: 2,
+};
+const GRANITE = {
+  embedding_multiplier: 1.5,
+  attention_multiplier: 0.2,
+  residual_multiplier: 0.7,
+  logits_scaling: 1.7,
+  tie_word_embeddings: true,
+};
+const MAMBA = { mamba_n_heads: 8, mamba_d_head: 64, mamba_n_groups: 2, mamba_d_state: 128, mamba_expand: 2 };
+
 /** Configurations that use what each family can have. */
 const CASES = {
   llama: { model_type: "llama", tie_word_embeddings: false },
@@ -83,14 +114,7 @@ const CASES = {
   "cohere 2": { model_type: "cohere2", logit_scale: 0.25, head_dim: 64, ...local(3) },
   "phi 3": { model_type: "phi3", tie_word_embeddings: false },
   "phi 3 longrope": { model_type: "phi3", rope_parameters: LONG },
-  granite: {
-    model_type: "granite",
-    embedding_multiplier: 1.5,
-    attention_multiplier: 0.2,
-    residual_multiplier: 0.7,
-    logits_scaling: 1.7,
-    tie_word_embeddings: true,
-  },
+  granite: { model_type: "granite", ...GRANITE },
   "olmo 2": { model_type: "olmo2", tie_word_embeddings: false },
   "olmo 2 tied": { model_type: "olmo2", tie_word_embeddings: true },
   "smollm 3": { model_type: "smollm3", tie_word_embeddings: false },
@@ -168,6 +192,161 @@ const CASES = {
     moe_intermediate_size: 256,
     norm_topk_prob: true,
   },
+  "gpt-oss": {
+    model_type: "gpt_oss",
+    head_dim: 96,
+    intermediate_size: 256,
+    num_local_experts: 5,
+    num_experts_per_tok: 2,
+    rope_parameters: { ...YARN, truncate: true },
+    ...local(2),
+  },
+  "qwen 3 next": {
+    model_type: "qwen3_next",
+    head_dim: 96,
+    ...DELTA,
+    num_experts: 5,
+    num_experts_per_tok: 2,
+    moe_intermediate_size: 256,
+    shared_expert_intermediate_size: 512,
+    rope_parameters: { rope_type: "default", rope_theta: 100, partial_rotary_factor: 0.25 },
+  },
+  "qwen 3.5": {
+    model_type: "qwen3_5_text",
+    head_dim: 64,
+    ...DELTA,
+    layer_types: types(3, "linear_attention"),
+    rope_parameters: { rope_type: "default", rope_theta: 100, partial_rotary_factor: 0.5, mrope_section: [6, 5, 5] },
+    tie_word_embeddings: true,
+  },
+  "qwen 3.5 with layers in any order": {
+    model_type: "qwen3_5_text",
+    head_dim: 64,
+    ...DELTA,
+    layer_types: ["full_attention", ...types(3, "linear_attention").slice(1)],
+    rope_parameters: { rope_type: "default", rope_theta: 100, partial_rotary_factor: 0.25 },
+  },
+  "moe qwen 3.5": {
+    model_type: "qwen3_5_moe_text",
+    head_dim: 64,
+    ...DELTA,
+    num_experts: 5,
+    num_experts_per_tok: 2,
+    moe_intermediate_size: 256,
+    shared_expert_intermediate_size: 512,
+    rope_parameters: { rope_type: "default", rope_theta: 100, partial_rotary_factor: 0.25 },
+  },
+  "moe glm 4.5": {
+    model_type: "glm4_moe",
+    head_dim: 96,
+    attention_bias: true,
+    use_qk_norm: true,
+    ...SIGMOID,
+    first_k_dense_replace: 1,
+    rope_parameters: { rope_type: "default", rope_theta: 100, partial_rotary_factor: 0.5 },
+  },
+  "moe glm 4.5 in groups": {
+    model_type: "glm4_moe",
+    head_dim: 64,
+    ...SIGMOID,
+    first_k_dense_replace: 3,
+    norm_topk_prob: false,
+    n_routed_experts: 8,
+    n_group: 4,
+    topk_group: 2,
+  },
+  "moe deepseek 3": { model_type: "deepseek_v3", ...SIGMOID, ...LATENT, q_lora_rank: 128, n_group: 1, topk_group: 1 },
+  "moe deepseek 3 yarn": {
+    model_type: "deepseek_v3",
+    ...SIGMOID,
+    ...LATENT,
+    q_lora_rank: null,
+    n_routed_experts: 8,
+    n_group: 4,
+    topk_group: 2,
+    rope_parameters: { ...YARN, mscale: 1, mscale_all_dim: 1 },
+  },
+  "moe deepseek 3 stretched": {
+    model_type: "deepseek_v3",
+    ...SIGMOID,
+    ...LATENT,
+    q_lora_rank: 128,
+    n_group: 1,
+    topk_group: 1,
+    rope_parameters: { ...YARN, mscale: 0.8, mscale_all_dim: 0.4 },
+  },
+  "moe granite": {
+    model_type: "granitemoe",
+    ...GRANITE,
+    intermediate_size: 256,
+    num_local_experts: 5,
+    attention_bias: true,
+  },
+  "granite 4": {
+    model_type: "granitemoehybrid",
+    ...GRANITE,
+    ...MAMBA,
+    layer_types: types(3, "mamba"),
+    num_local_experts: 0,
+    shared_intermediate_size: 512,
+  },
+  "granite 4 rotated": {
+    model_type: "granitemoehybrid",
+    ...GRANITE,
+    ...MAMBA,
+    layer_types: types(3, "mamba"),
+    num_local_experts: 0,
+    position_embedding_type: "rope",
+    shared_intermediate_size: 512,
+    tie_word_embeddings: false,
+  },
+  "moe granite 4": {
+    model_type: "granitemoehybrid",
+    ...GRANITE,
+    ...MAMBA,
+    layer_types: types(2, "mamba"),
+    num_local_experts: 5,
+    intermediate_size: 256,
+    shared_intermediate_size: 512,
+  },
+  "granite 4 without states": {
+    model_type: "granitemoehybrid",
+    ...GRANITE,
+    ...MAMBA,
+    layer_types: types(1),
+    num_local_experts: 0,
+    position_embedding_type: "rope",
+    shared_intermediate_size: 512,
+  },
+  "falcon h1": {
+    model_type: "falcon_h1",
+    head_dim: 96,
+    ...MAMBA,
+    mamba_d_ssm: 512,
+    mamba_rms_norm: true,
+    mamba_norm_before_gate: false,
+    embedding_multiplier: 1.4,
+    lm_head_multiplier: 0.6,
+    key_multiplier: 0.7,
+    attention_in_multiplier: 1.2,
+    attention_out_multiplier: 0.9,
+    ssm_in_multiplier: 1.3,
+    ssm_out_multiplier: 0.8,
+    mlp_multipliers: [1.1, 0.9],
+    ssm_multipliers: [1.1, 0.9, 1.2, 0.8, 1.05],
+  },
+  "falcon h1 plain": { model_type: "falcon_h1", ...MAMBA, mamba_d_ssm: 512, tie_word_embeddings: true },
+  "nemotron h": {
+    model_type: "nemotron_h",
+    head_dim: 96,
+    layer_norm_epsilon: 1e-5,
+    layers_block_type: ["mamba", "mlp", "attention", "mamba", "attention", "mlp"],
+    mamba_num_heads: 8,
+    mamba_head_dim: 64,
+    n_groups: 2,
+    ssm_state_size: 128,
+    time_step_min: 0,
+  },
   "starcoder 2": { model_type: "starcoder2", sliding_window: null },
 };
 
@@ -180,7 +359,9 @@ const EXPERTS = 1.5;
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-gguf-"));
 const llama = await getLlama({ build: "never", logLevel: LlamaLogLevel.error, gpu: false, maxThreads: 1 });
-const wanted = process.argv.slice(2);
+const names = process.argv.slice(2);
+const wantedTypes = names.filter((name) => name in BOUNDS);
+const wanted = names.filter((name) => !(name in BOUNDS));
 let failures = 0;
 try {
   for (const [name, config] of Object.entries(CASES)) {
@@ -192,6 +373,7 @@ try {
     ]);
     const expected = await expectations(model, texts);
     for (const [type, bound] of Object.entries(BOUNDS)) {
+      if (wantedTypes.length > 0 && !wantedTypes.includes(type)) continue;
       // Errors of values add up over layers; a convolution between two gates multiplies those of three products.
       const depth = type === "f32" ? 1 : (config.num_hidden_layers ?? 6) / 6;
       const gated = /lfm/.test(name) ? 1.2 : 1;

@@ -1,8 +1,10 @@
 // Tiny models with tokenizers, for tests of exports.
-import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readSpec, weightsOf } from "../../src/engine/model/index.js";
 import { openSafetensors, readTensor, writeSafetensors } from "../../src/formats/safetensors/index.js";
 import { seededTensor, writeTiny } from "./checkpoints.js";
+import { configOf } from "./decoder-fixtures.js";
 
 /** Writes a byte-level tokenizer with a token per letter, for the fixtures' embeddings of 20 rows. */
 export function writeTinyTokenizer(folder: string, size = 20): void {
@@ -88,4 +90,20 @@ export async function copyDecoder(
   }
   writeTinyTokenizer(model);
   return model;
+}
+
+/** Writes a decoder of any family with seeded weights in float32, by its specification, and a tokenizer. */
+export async function writeDecoder(folder: string, settings: Readonly<Record<string, unknown>>): Promise<string> {
+  mkdirSync(folder, { recursive: true });
+  const config = { architectures: ["ForCausalLM"], vocab_size: 20, dtype: "float32", ...settings };
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  const shapes = new Map<string, number[]>();
+  for (const { name, shape, rows } of weightsOf(readSpec(configOf(config)))) {
+    const stored = name === "lm_head.weight" ? name : `model.${name}`;
+    shapes.set(stored, rows ? [rows.of, ...shape.slice(1)] : [...shape]);
+  }
+  const tensors = [...shapes].map(([name, shape], i) => seededTensor(name, shape, i, "F32"));
+  await writeSafetensors(join(folder, "model.safetensors"), tensors);
+  writeTinyTokenizer(folder);
+  return folder;
 }

@@ -1,7 +1,7 @@
 // Metadata of a decoder as llama.cpp reads it, and the tensors that scale its rotation.
 import type { DecoderSpec, RopeSpec } from "../../engine/model/index.js";
 import type { LlamaCpp } from "../../families/index.js";
-import { f32, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
+import { bool, f32, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 
 /** A small tensor that is computed from the configuration. */
 export interface ComputedTensor {
@@ -9,59 +9,146 @@ export interface ComputedTensor {
   readonly values: Float32Array;
 }
 
+type Keys = readonly (readonly [string, MetadataValue])[];
+
 /** Keys of a decoder, each after the architecture's name. */
 export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Metadata {
-  const { hidden, heads, feedForward, contextLength, vocabularySize, layers, norm } = spec;
-  const { attention, logitSoftcap, layerInputs, recurrence } = spec;
-  const [rope] = spec.ropes as [RopeSpec];
-  const { headDim } = layers.find(({ window }) => window === null) ?? spec;
-  const { scales = [] } = architecture;
-  const keys: [string, MetadataValue][] = [
+  const { hidden, heads, contextLength, vocabularySize, layers, norm } = spec;
+  const [rope, local] = spec.ropes;
+  const { headDim } = layers.find(({ window, weights }) => weights.q && window === null) ?? spec;
+  const keys: Keys = [
     ["vocab_size", u32(vocabularySize)],
     ["context_length", u32(contextLength)],
     ["embedding_length", u32(hidden)],
     ["block_count", u32(layers.length)],
-    ["feed_forward_length", byLayer(layers.map(({ weights: { up } }) => up?.weight.shape[0] ?? feedForward))],
+    ["feed_forward_length", byLayer(feedForwards(spec))],
     ["attention.head_count", u32(heads)],
-    // 0 in layers without attention.
-    ["attention.head_count_kv", byLayer(layers.map(({ kvHeads, weights }) => (weights.q ? kvHeads : 0)))],
+    ["attention.head_count_kv", byLayer(keyHeads(spec))],
     ["attention.key_length", u32(headDim)],
     ["attention.value_length", u32(headDim)],
     [norm.kind === "rms" ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", f32(norm.eps)],
-    ["rope.dimension_count", u32(rope.dimensions)],
-    ["rope.freq_base", f32(rope.theta)],
-    ...scalingKeys(rope, architecture),
+    ...(rope ? rotationKeys(rope, architecture) : []),
+    ...latentKeys(spec),
+    ...recurrenceKeys(spec),
+    ...expertKeys(spec, architecture),
+    ...(local ? ([["rope.freq_base_swa", f32(local.theta)]] as const) : []),
+    ...windowKeys(spec, architecture, headDim),
+    ...scoreKeys(spec, architecture),
   ];
-  if (recurrence?.kind === "convolution") keys.push(["shortconv.l_cache", u32(recurrence.kernel)]);
-  const { routing } = spec;
-  if (routing) {
-    keys.push(["expert_count", u32(routing.experts)]);
-    keys.push(["expert_used_count", u32(routing.chosen)]);
-    keys.push(["expert_feed_forward_length", u32(routing.width)]);
+  return new Map(keys.map(([key, value]) => [`${architecture.name}.${key}`, value]));
+}
+
+/** Widths of feed-forward parts; 0 in layers without. */
+function feedForwards({ layers, feedForward, routing }: DecoderSpec): number[] {
+  const dense = layers.find(({ experts, weights }) => !experts && weights.up)?.weights.up;
+  if (routing) return [dense?.weight.shape[0] ?? feedForward];
+  return layers.map(({ weights: { up } }) => up?.weight.shape[0] ?? 0);
+}
+
+/** 0 in layers without attention; of linear attention, llama.cpp asks for other keys, and of a latent for one head. */
+function keyHeads({ layers, kvHeads, recurrence }: DecoderSpec): number[] {
+  if (layers.some(({ weights }) => weights.kv)) return [1];
+  if (recurrence?.kind === "delta") return [kvHeads];
+  return layers.map((layer) => (layer.weights.q ? layer.kvHeads : 0));
+}
+
+function latentKeys({ layers: [first], ropes: [rope], attention, headDim }: DecoderSpec): Keys {
+  const { kvDown, kvDownNorm, qDown } = first?.weights ?? {};
+  if (!first || !kvDown || !rope) return [];
+  const [rank, all] = [kvDownNorm?.weight.shape[0] ?? 0, kvDown.weight.shape[0] ?? 0];
+  const { scaling, attentionFactor } = rope;
+  const stretched = Math.sqrt(attention.scale * Math.sqrt(headDim)) / attentionFactor;
+  return [
+    ...(qDown ? ([["attention.q_lora_rank", u32(qDown.weight.shape[0] ?? 0)]] as const) : []),
+    ["attention.kv_lora_rank", u32(rank)],
+    ["attention.key_length", u32(all)],
+    ["attention.value_length", u32(rank)],
+    ["attention.key_length_mla", u32(headDim)],
+    ["attention.value_length_mla", u32(first.valueDim)],
+    // What scores grow by with the factor; llama.cpp then no longer computes the factor of cosine and sine.
+    ...(scaling?.type === "yarn" && Math.abs(stretched - 1) > 1e-6
+      ? ([
+          ["rope.scaling.yarn_log_multiplier", f32((stretched - 1) / Math.log(scaling.factor))],
+          ["rope.scaling.attn_factor", f32(attentionFactor)],
+        ] as const)
+      : []),
+  ];
+}
+
+function recurrenceKeys({ recurrence, layers }: DecoderSpec): Keys {
+  if (!recurrence) return [];
+  const { kind, kernel, state } = recurrence;
+  if (!state) return [["shortconv.l_cache", u32(kernel)]];
+  const isFull = layers.map(({ weights }) => weights.q !== undefined);
+  const every = isFull.indexOf(true) + 1;
+  const isRegular = every > 0 && isFull.every((full, layer) => full === ((layer + 1) % every === 0));
+  const value = isFull.map((full) => (full ? 0 : 1));
+  const places: Keys = isRegular
+    ? [["full_attention_interval", u32(every)]]
+    : [["attention.recurrent_layers", { type: "array", of: "bool", value }]];
+  return [
+    ["ssm.conv_kernel", u32(kernel)],
+    ["ssm.state_size", u32(state.keyWidth)],
+    ["ssm.group_count", u32(state.keyHeads)],
+    ["ssm.time_step_rank", u32(state.heads)],
+    ["ssm.inner_size", u32(state.heads * state.valueWidth)],
+    ...(kind === "delta" ? places : []),
+  ];
+}
+
+function expertKeys({ routing, layers }: DecoderSpec, { experts }: LlamaCpp): Keys {
+  if (!routing || !experts) return [];
+  const { groups, width } = routing;
+  const first = layers.findIndex((layer) => layer.experts);
+  const shared = layers[first]?.weights.up?.weight.shape[0] ?? 0;
+  const keys: (readonly [string, MetadataValue])[] = [
+    ["expert_count", u32(routing.experts)],
+    ["expert_used_count", u32(routing.chosen)],
+    ["expert_feed_forward_length", u32(width)],
+  ];
+  if (experts.dense) keys.push(["leading_dense_block_count", u32(first)]);
+  if (experts.shared === "count") keys.push(["expert_shared_count", u32(shared / width)]);
+  if (experts.shared === "width") keys.push(["expert_shared_feed_forward_length", u32(shared)]);
+  if (experts.scores === "sigmoid") {
+    keys.push(["expert_gating_func", u32(SIGMOID)]);
+    keys.push(["expert_weights_norm", bool(routing.normaliser !== null)]);
+    keys.push(["expert_weights_scale", f32(routing.scale)]);
   }
-  const local = spec.ropes[1];
-  if (local) keys.push(["rope.freq_base_swa", f32(local.theta)]);
+  if (groups) keys.push(["expert_group_count", u32(groups.count)], ["expert_group_used_count", u32(groups.chosen)]);
+  return keys;
+}
+
+/** LLAMA_EXPERT_GATING_FUNC_TYPE_SIGMOID */
+const SIGMOID = 2;
+
+function windowKeys({ layers, layerInputs, ropes, contextLength }: DecoderSpec, page: LlamaCpp, headDim: number): Keys {
+  const { localHeads, windows } = page;
   const windowed = layers.find((layer) => layer.window !== null);
   // llama.cpp reads it in models without windows, too, where layers of both kinds have sizes of their own.
-  const window = windowed?.window ?? (architecture.localHeads ? contextLength : null);
-  if (architecture.localHeads) {
+  const window = windowed?.window ?? (localHeads ? contextLength : null);
+  const keys: (readonly [string, MetadataValue])[] = [];
+  if (localHeads) {
     const width = u32(windowed?.headDim ?? headDim);
     const shared = layers.filter(({ keysOf }) => keysOf !== undefined).length;
     keys.push(["attention.key_length_swa", width], ["attention.value_length_swa", width]);
-    keys.push(["rope.dimension_count_swa", u32(local?.dimensions ?? rope.dimensions)]);
+    keys.push(["rope.dimension_count_swa", u32((ropes[1] ?? ropes[0])?.dimensions ?? 0)]);
     keys.push(["attention.shared_kv_layers", u32(shared)]);
     keys.push(["embedding_length_per_layer_input", u32(layerInputs?.width ?? 0)]);
   }
-  if (attention.growth) keys.push(["attention.temperature_scale", f32(attention.growth.factor)]);
-  if (architecture.windows && window !== null) {
+  if (windows && window !== null) {
     const value = layers.map((layer) => (layer.window === null ? 0 : 1));
     keys.push(["attention.sliding_window", u32(window)]);
     keys.push(["attention.sliding_window_pattern", { type: "array", of: "bool", value }]);
   }
+  return keys;
+}
+
+function scoreKeys(spec: DecoderSpec, { scales = [], caps }: LlamaCpp): Keys {
+  const { attention, logitSoftcap } = spec;
+  const keys: (readonly [string, MetadataValue])[] = [];
+  if (attention.growth) keys.push(["attention.temperature_scale", f32(attention.growth.factor)]);
   if (attention.softcap !== null) keys.push(["attn_logit_softcapping", f32(attention.softcap)]);
-  if (logitSoftcap !== null || architecture.caps === "logits") {
-    keys.push(["final_logit_softcapping", f32(logitSoftcap ?? 0)]);
-  }
+  if (logitSoftcap !== null || caps === "logits") keys.push(["final_logit_softcapping", f32(logitSoftcap ?? 0)]);
   if (scales.includes("attention")) keys.push(["attention.scale", f32(attention.scale)]);
   if (scales.includes("embedding")) keys.push(["embedding_scale", f32(spec.embeddingScale)]);
   if (scales.includes("residual")) keys.push(["residual_scale", f32(spec.residualScale)]);
@@ -70,13 +157,27 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
     const divides = scales.includes("residual");
     keys.push(["logit_scale", f32(divides ? 1 / spec.logitScale : spec.logitScale)]);
   }
-  return new Map(keys.map(([key, value]) => [`${architecture.name}.${key}`, value]));
+  return keys;
 }
 
 /** One number where it is the same in all layers. */
 function byLayer(value: readonly number[]): MetadataValue {
   const [first = 0] = value;
   return value.every((one) => one === first) ? u32(first) : { type: "array", of: "i32", value };
+}
+
+function rotationKeys(rope: RopeSpec, architecture: LlamaCpp): Keys {
+  const { dimensions, theta } = rope;
+  const half = dimensions / 2;
+  const [time, height] = [Math.ceil(half / 3), Math.ceil((half - Math.ceil(half / 3)) / 2)];
+  const value = [time, height, half - time - height, 0];
+  return [
+    ["rope.dimension_count", u32(dimensions)],
+    ["rope.freq_base", f32(theta)],
+    // In text alone, all axes are the same.
+    ...(architecture.sections ? ([["rope.dimension_sections", { type: "array", of: "i32", value }]] as const) : []),
+    ...scalingKeys(rope, architecture),
+  ];
 }
 
 function scalingKeys(rope: RopeSpec, architecture: LlamaCpp): [string, MetadataValue][] {

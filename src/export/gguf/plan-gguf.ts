@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTextOf } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
-import { FAMILIES, findFamily } from "../../families/index.js";
+import { FAMILIES, findFamily, type LlamaCpp } from "../../families/index.js";
 import { textOf } from "../../formats/checkpoint/index.js";
 import type { Encoding } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
@@ -11,8 +11,9 @@ import { formatSome, plural } from "../../kit/printing/index.js";
 import { curveMetadata } from "./curves.js";
 import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";
+import type { PlannedTensor } from "./planned-tensors.js";
 import { chooseEncodings, FILE_TYPES, type FileType, type TensorTypes } from "./tensor-types.js";
-import { type PlannedTensor, planTensors } from "./tensors.js";
+import { planTensors } from "./tensors.js";
 import { modelName, tokenizerMetadata } from "./tokenizer-metadata.js";
 import { unsupportedTraits } from "./unsupported.js";
 
@@ -49,7 +50,8 @@ const FORMAT = 1;
  */
 export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
   const spec = readSpec(source.config, source.tensors.keys());
-  const architecture = findFamily(source.config.modelType)?.llamaCpp;
+  const page = findFamily(source.config.modelType)?.llamaCpp;
+  const architecture = (spec.recurrence ? undefined : page?.plain) ?? page;
   const problems = architecture ? unsupportedTraits(spec, architecture) : [];
   if (!architecture || problems.length > 0) {
     const reason = architecture
@@ -96,12 +98,7 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
     tensors: planned,
     computed,
     layout,
-    notes: [
-      ...partNotes(source),
-      ...notesOf(spec, Boolean(architecture.windows), unused),
-      ...chosen.notes,
-      ...tokenizer.notes,
-    ],
+    notes: [...partNotes(source), ...notesOf(spec, architecture, unused), ...chosen.notes, ...tokenizer.notes],
   };
 }
 
@@ -111,7 +108,8 @@ function partNotes({ config: { json } }: ModelSource): string[] {
   return textOf(json) === json ? [] : ["only the text part of this multimodal model is exported"];
 }
 
-function notesOf({ layers, contextLength, ropes }: DecoderSpec, windows: boolean, unused: readonly string[]): string[] {
+function notesOf(spec: DecoderSpec, { windows, roundsYarn }: LlamaCpp, unused: readonly string[]): string[] {
+  const { layers, contextLength, ropes, recurrence } = spec;
   const notes: string[] = [];
   const widths = layers.flatMap(({ window }) => (window === null ? [] : [window]));
   const narrowest = Math.min(...widths);
@@ -119,6 +117,14 @@ function notesOf({ layers, contextLength, ropes }: DecoderSpec, windows: boolean
     notes.push(`llama.cpp ignores this family's window of ${narrowest} tokens, so longer texts get other answers`);
   }
   const [rope] = ropes;
+  if (roundsYarn && rope?.scaling?.type === "yarn" && !rope.scaling.truncate) {
+    notes.push("llama.cpp rounds the range of pairs that YaRN blends, so answers differ a little");
+  }
+  if (recurrence?.leastStep) {
+    notes.push(
+      `llama.cpp has no least step of the state space, here ${recurrence.leastStep}, so answers differ a little`,
+    );
+  }
   if (rope?.long) {
     notes.push(
       `llama.cpp rotates by the size of its context, not of the text: use a context of at most ${rope.long.above} for shorter texts`,

@@ -2,26 +2,11 @@
 
 import type { ModelSource } from "../../engine/index.js";
 import { type DecoderSpec, locateWeights } from "../../engine/model/index.js";
-import type { ExpertMatrices, LlamaCpp } from "../../families/index.js";
-import { elementCount, MismatchError } from "../../kit/index.js";
-import type { Step } from "../../merge/index.js";
+import type { ExpertWeights, LayerSpec, LlamaCpp, StoredWeight } from "../../families/index.js";
+import { type PlannedTensor, TensorList } from "./planned-tensors.js";
+import { addDelta, addStateSpace, times } from "./recurrence-tensors.js";
 
-/** A tensor computed from steps of a plan. */
-export interface PlannedTensor {
-  readonly name: string;
-  readonly shape: readonly number[];
-  /** -1 outside of layers. */
-  readonly layer: number;
-  /** One, or that of each expert. */
-  readonly steps: readonly Step[];
-  /** Values are divided by this, then `plus` is added. */
-  readonly divisor: number;
-  readonly plus: number;
-  /** Rows of a group whose halves alternate; undefined where rows keep their order. */
-  readonly interleave: number | undefined;
-}
-
-/** Names in layers by role; the second is that of a fused tensor's parts. */
+/** Names in layers by role. */
 const NAMES: Readonly<Record<string, string>> = {
   q: "attn_q",
   k: "attn_k",
@@ -29,6 +14,11 @@ const NAMES: Readonly<Record<string, string>> = {
   o: "attn_output",
   qNorm: "attn_q_norm",
   kNorm: "attn_k_norm",
+  qDown: "attn_q_a",
+  qDownNorm: "attn_q_a_norm",
+  kvDown: "attn_kv_a_mqa",
+  kvDownNorm: "attn_kv_a_norm",
+  sinks: "attn_sinks",
   gate: "ffn_gate",
   up: "ffn_up",
   down: "ffn_down",
@@ -40,13 +30,18 @@ const NAMES: Readonly<Record<string, string>> = {
   inputUp: "proj",
   afterInput: "post_norm",
   scale: "layer_output_scale",
-  mix: "shortconv.in_proj",
-  convolution: "shortconv.conv",
-  mixed: "shortconv.out_proj",
 };
 
+const CONVOLUTION = { mix: "shortconv.in_proj", convolution: "shortconv.conv", mixed: "shortconv.out_proj" };
+
+/** Names of what all tokens share beside experts. */
+const SHARED = { gate: "ffn_gate_shexp", up: "ffn_up_shexp", down: "ffn_down_shexp" };
+
 /** Names of tensors that hold several projections. */
-const FUSED: Readonly<Record<string, string>> = { q: "attn_qkv", k: "attn_qkv", v: "attn_qkv", gate: "ffn_up" };
+const FUSED: Readonly<Record<string, string>> = {
+  ...{ q: "attn_qkv", k: "attn_qkv", v: "attn_qkv" },
+  ...{ gate: "ffn_up", up: "ffn_up" },
+};
 
 /**
  * The tensors of a decoder in the order of computation.
@@ -59,73 +54,96 @@ export function planTensors(
   architecture: LlamaCpp,
 ): { tensors: PlannedTensor[]; unused: readonly string[] } {
   const { stored, unused } = locateWeights(spec, source.tensors.keys(), source.name);
-  const tensors = new Map<string, PlannedTensor>();
-  const wrong: string[] = [];
-  const add = (
-    name: string,
-    weight: { readonly name: string; readonly shape: readonly number[]; readonly rows?: { readonly of: number } },
-    layer: number,
-    traits: Partial<Pick<PlannedTensor, "divisor" | "plus" | "interleave">> = {},
-  ) => {
-    if (tensors.has(name)) return;
-    const step = source.tensors.get(stored.get(weight.name) ?? "") as Step;
-    const shape = weight.rows ? [weight.rows.of, ...weight.shape.slice(1)] : weight.shape;
-    if (step.shape.join() !== shape.join()) wrong.push(`${step.tensor} is [${step.shape}], not [${shape}]`);
-    // llama.cpp has convolutions [channels, kernel].
-    const flat = shape.length === 3 ? shape.filter((extent, axis) => axis !== 1 || extent !== 1) : shape;
-    const own = { divisor: 1, plus: 0, interleave: undefined, ...traits };
-    tensors.set(name, { name, shape: flat, layer, steps: [step], ...own });
-  };
-  /** The matrices of experts as one tensor. */
-  const addExperts = (name: string, matrices: ExpertMatrices | undefined, layer: number) => {
-    if (!matrices) return;
-    const parts = matrices.weights.map(({ name: weight, shape }) => {
-      const step = source.tensors.get(stored.get(weight) ?? "") as Step;
-      if (step.shape.join() !== shape.join()) wrong.push(`${step.tensor} is [${step.shape}], not [${shape}]`);
-      return step;
-    });
-    const shape = [parts.length, ...(matrices.weights[0]?.shape ?? [])];
-    tensors.set(name, { name, shape, layer, steps: parts, divisor: 1, plus: 0, interleave: undefined });
-  };
+  const list = new TensorList(source, stored);
+  const { norm, layers, layerInputs, recurrence } = spec;
+  const { names = {}, folds = false } = architecture;
 
-  const { headDim, norm, attention, layers, layerInputs } = spec;
+  list.addWeight("token_embd.weight", spec.embedding, -1, folds ? times(spec.embeddingScale) : {});
+  if (layerInputs) {
+    list.addWeight("per_layer_token_embd.weight", layerInputs.embedding, -1);
+    list.addWeight("per_layer_model_proj.weight", layerInputs.projection.weight, -1);
+    list.addWeight("per_layer_proj_norm.weight", layerInputs.norm.weight, -1, { plus: norm.offset });
+  }
+  for (const [index, { weights, experts }] of layers.entries()) {
+    addRoles(list, index, spec, architecture);
+    if (weights.kv) addLatent(list, index, layers[index] as LayerSpec, spec);
+    if (recurrence?.state && weights.mix) {
+      const own = { ...recurrence, state: recurrence.state };
+      if (recurrence.kind === "delta") addDelta(list, index, own, weights, architecture.tiled ?? false);
+      else addStateSpace(list, index, own, weights);
+    }
+    if (weights.sharedGate) {
+      const { weight } = weights.sharedGate;
+      list.add(`blk.${index}.ffn_gate_inp_shexp.weight`, index, weight.shape.slice(1), [list.rows(weight)]);
+    }
+    if (experts) addExperts(list, index, experts);
+  }
+  const last = names.finalNorm ?? "output_norm";
+  list.addWeight(`${last}.weight`, spec.finalNorm.weight, -1, { plus: norm.offset });
+  if (spec.finalNorm.bias) list.addWeight(`${last}.bias`, spec.finalNorm.bias, -1);
+  const head = spec.head ?? (architecture.head === "own" || folds ? spec.embedding : null);
+  if (head) list.addWeight("output.weight", head, -1, folds ? times(spec.logitScale) : {});
+  return { tensors: list.finish(), unused };
+}
+
+/** Weights that have a tensor of their own. */
+function addRoles(list: TensorList, index: number, spec: DecoderSpec, architecture: LlamaCpp): void {
+  const { headDim, norm, attention, recurrence } = spec;
+  const { weights, experts } = spec.layers[index] as LayerSpec;
+  const named: Readonly<Record<string, string>> = {
+    ...NAMES,
+    ...(recurrence?.kind === "convolution" ? CONVOLUTION : {}),
+    ...(weights.qDown ? { q: "attn_q_b" } : {}),
+    ...(experts ? SHARED : {}),
+    ...architecture.names,
+  };
   // Where llama.cpp multiplies scores by a number of its own, queries make up for the difference.
   const ownScale = architecture.attentionScale?.(spec) ?? headDim ** -0.5;
   const excess = architecture.scales?.includes("attention") ? 1 : ownScale / attention.scale;
-  const divisor = Math.abs(excess - 1) < 1e-6 ? 1 : excess;
-  const groups = architecture.interleaved ? headDim : undefined;
+  const scale = Math.abs(excess - 1) < 1e-6 ? 1 : excess;
+  for (const [role, { weight, bias, ...linear }] of Object.entries(weights)) {
+    // Constants of activations are metadata; where values are keys, llama.cpp finds no values and takes keys.
+    if (!named[role] || (role === "v" && weight.name === weights.k?.weight.name)) continue;
+    const fused = weight.rows && architecture.fused ? FUSED[role] : undefined;
+    const name = `blk.${index}.${fused ?? named[role]}`;
+    const factor = "factor" in linear ? linear.factor : 1;
+    // A norm undoes a scale of its input.
+    const divisor = (role === (weights.qNorm ? "qNorm" : "q") ? scale : 1) / factor;
+    const offset = role === "qNorm" || role === "kNorm" ? (attention.qkNorm?.offset ?? 0) : offsetOf(role, norm.offset);
+    const isTurned = architecture.interleaved && (role === "q" || role === "k");
+    const turn = (cell: number) => (isTurned ? { turn: { rows: 2, columns: headDim / 2, cell } } : {});
+    const add = fused ? list.addWhole.bind(list) : list.addWeight.bind(list);
+    add(`${name}.weight`, weight, index, { divisor, plus: offset / divisor, ...turn(weight.shape.at(-1) ?? 1) });
+    if (bias) add(`${name}.bias`, bias, index, { divisor, ...turn(1) });
+  }
+}
 
-  add("token_embd.weight", spec.embedding, -1);
-  if (layerInputs) {
-    add("per_layer_token_embd.weight", layerInputs.embedding, -1);
-    add("per_layer_model_proj.weight", layerInputs.projection.weight, -1);
-    add("per_layer_proj_norm.weight", layerInputs.norm.weight, -1, { plus: norm.offset });
-  }
-  for (const [index, { weights, experts }] of layers.entries()) {
-    for (const [role, { weight, bias }] of Object.entries(weights)) {
-      // Constants of activations are metadata; where values are keys, llama.cpp finds no values and takes keys.
-      if (!weight.rows && (!NAMES[role] || (role === "v" && weight.name === weights.k?.weight.name))) continue;
-      const isNorm = weight.shape.length === 1 || role === "qNorm" || role === "kNorm";
-      const name = `blk.${index}.${(weight.rows && FUSED[role]) ?? NAMES[role]}`;
-      // A norm undoes a scale of its input.
-      const scaled = role === (weights.qNorm ? "qNorm" : "q") ? divisor : 1;
-      const plus = isNorm ? (role === "qNorm" || role === "kNorm" ? (attention.qkNorm?.offset ?? 0) : norm.offset) : 0;
-      const interleave = role === "q" || role === "k" ? groups : undefined;
-      add(`${name}.weight`, weight, index, { divisor: scaled, plus: plus / scaled, interleave });
-      if (bias) add(`${name}.bias`, bias, index, { divisor: scaled, interleave });
-    }
-    if (!experts) continue;
-    add(`blk.${index}.ffn_gate_inp.weight`, experts.router.weight, index);
-    addExperts(`blk.${index}.ffn_gate_exps.weight`, experts.gate, index);
-    addExperts(`blk.${index}.ffn_up_exps.weight`, experts.up, index);
-    addExperts(`blk.${index}.ffn_down_exps.weight`, experts.down, index);
-  }
-  const last = architecture.outputNorm ?? "output_norm";
-  add(`${last}.weight`, spec.finalNorm.weight, -1, { plus: norm.offset });
-  if (spec.finalNorm.bias) add(`${last}.bias`, spec.finalNorm.bias, -1);
-  const head = spec.head ?? (architecture.head === "own" ? spec.embedding : null);
-  if (head) add("output.weight", head, -1);
-  if (wrong.length > 0) throw new MismatchError(`the weights of ${source.name} do not match its configuration:`, wrong);
-  const planned = [...tensors.values()].filter(({ shape }) => elementCount(shape) > 0);
-  return { tensors: planned, unused };
+/** What norms of the stream have more in a file than in a folder. */
+const offsetOf = (role: string, offset: number) => (/^(before|after)/.test(role) ? offset : 0);
+
+/** Keys and values of latent attention, apart, with queries' half of the product turned. */
+function addLatent(list: TensorList, index: number, { weights, valueDim }: LayerSpec, { heads }: DecoderSpec): void {
+  const kv = weights.kv?.weight as StoredWeight;
+  const [rows = 0, rank = 0] = kv.shape;
+  const size = rows / heads;
+  const plain = size - valueDim;
+  const parts = (from: number, count: number, isTurned: boolean) =>
+    Array.from({ length: heads }, (_, head) => {
+      const turn = { rows: count, columns: rank, cell: 1 };
+      return list.rows(kv, isTurned ? { turn } : {}, head * size + from, count);
+    });
+  list.add(`blk.${index}.attn_k_b.weight`, index, [heads, rank, plain], parts(0, plain, true));
+  list.add(`blk.${index}.attn_v_b.weight`, index, [heads, valueDim, rank], parts(plain, valueDim, false));
+}
+
+function addExperts(list: TensorList, index: number, experts: ExpertWeights): void {
+  const { router, correction, gate, up, gateUp, down } = experts;
+  const name = (of: string) => `blk.${index}.ffn_${of}_exps`;
+  list.addWeight(`blk.${index}.ffn_gate_inp.weight`, router.weight, index);
+  if (router.bias) list.addWeight(`blk.${index}.ffn_gate_inp.bias`, router.bias, index);
+  if (correction) list.addWeight(`blk.${index}.exp_probs_b.bias`, correction, index);
+  list.addExperts(name("gate"), index, gate);
+  list.addExperts(name("up"), index, up);
+  if (gateUp) list.addPairs([name("gate"), name("up")], index, gateUp);
+  list.addExperts(name("down"), index, down);
 }

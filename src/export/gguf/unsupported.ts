@@ -6,34 +6,35 @@ import { plural } from "../../kit/printing/index.js";
 
 /** What a model has that its graph in llama.cpp does not compute, one sentence each; empty if it can be exported. */
 export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): string[] {
-  const { activation = "silu", biases = [], square, head, scales = [], embeddingScale, headNormLayers } = architecture;
+  const { activation = "silu", biases = [], square, head, scales = [], embeddingScale, folds } = architecture;
   const problems: string[] = [];
   if (spec.activation !== activation) problems.push(`its activation is ${spec.activation}, not ${activation}`);
   if (square && spec.heads * spec.headDim !== spec.hidden) {
     problems.push(`its ${spec.heads} heads of width ${spec.headDim} do not have the hidden width, ${spec.hidden}`);
   }
   if (head === "tied" && spec.head) problems.push("its head is not the embedding");
-  const roles = ["q", "k", "v", "o", "gate", "up", "down", "mix", "convolution", "mixed"] as const;
+  const roles = [
+    ...(["q", "k", "v", "o", "gate", "up", "down", "qDown", "kvDown"] as const),
+    ...(["mix", "convolution", "mixed"] as const),
+  ];
   const biased = roles.filter(
     (role) => spec.layers.some(({ weights }) => weights[role]?.bias) && !biases.some((other) => other === role),
   );
   if (biased.length > 0) problems.push(`its ${plural(biased.length, "projection")} ${biased.join(", ")} have a bias`);
-  if (spec.recurrence && spec.recurrence.kind !== architecture.recurrence) {
-    problems.push(`its layers have a recurrence, ${spec.recurrence.kind}`);
-  }
   const { qkNorm } = spec.attention;
-  if (qkNorm?.over === "eachHead" && spec.layers.length < (headNormLayers ?? Number.POSITIVE_INFINITY)) {
+  if (qkNorm?.over === "eachHead" && spec.layers.length < (architecture.headNormLayers ?? Number.POSITIVE_INFINITY)) {
     problems.push("it has norms of queries and keys");
   }
   const own = embeddingScale?.(spec) ?? 1;
   // Gemma rounds its scale to bfloat16.
-  if (!scales.includes("embedding") && Math.abs(spec.embeddingScale / own - 1) > 0.01) {
+  if (!folds && !scales.includes("embedding") && Math.abs(spec.embeddingScale / own - 1) > 0.01) {
     problems.push(`it multiplies embeddings by ${spec.embeddingScale}`);
   }
   if (!scales.includes("residual") && spec.residualScale !== 1) {
     problems.push(`it multiplies residuals by ${spec.residualScale}`);
   }
-  if (!scales.includes("logit") && spec.logitScale !== 1) problems.push(`it multiplies logits by ${spec.logitScale}`);
+  if (!folds && !scales.includes("logit") && spec.logitScale !== 1)
+    problems.push(`it multiplies logits by ${spec.logitScale}`);
   const { growth, softcap } = spec.attention;
   if (architecture.caps === "both" && (softcap === null || spec.logitSoftcap === null)) {
     problems.push("it does not cap both scores and logits");
@@ -45,20 +46,45 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
   if (spec.attention.valueNorm && !architecture.localHeads) problems.push("it normalises values");
   return [
     ...problems,
+    ...recurrenceProblems(spec, architecture),
     ...expertProblems(spec, architecture),
     ...windowProblems(spec, architecture),
     ...ropeProblems(spec, architecture),
   ];
 }
 
-function expertProblems({ routing, layers }: DecoderSpec, architecture: LlamaCpp): string[] {
-  if (!routing) return [];
-  if (!architecture.experts) return ["it is a mixture of experts"];
-  const dense = layers.findIndex(({ experts }) => experts === undefined);
-  return [
-    ...(dense >= 0 ? [`its layer ${dense} has no experts`] : []),
-    ...(routing.normaliser !== null ? [] : ["its shares of experts are not divided by their sum"]),
-  ];
+function recurrenceProblems({ recurrence }: DecoderSpec, architecture: LlamaCpp): string[] {
+  if (!recurrence) return [];
+  const { kind, state, innerNorm } = recurrence;
+  if (kind !== architecture.recurrence) return [`its layers have a recurrence, ${kind}`];
+  const problems: string[] = [];
+  if (kind === "delta" && state?.keyWidth !== state?.valueWidth) {
+    problems.push(`its keys are ${state?.keyWidth} wide, and its values ${state?.valueWidth}`);
+  }
+  if (kind === "mamba2" && innerNorm?.beforeGate) problems.push("it normalises before the gate of its state space");
+  return problems;
+}
+
+function expertProblems({ routing, layers }: DecoderSpec, { experts }: LlamaCpp): string[] {
+  if (!routing) return experts && !experts.optional ? ["it has no experts"] : [];
+  if (!experts) return ["it is a mixture of experts"];
+  const { scores = "softmax", dense = false, shared, clamp = null } = experts;
+  const isSparse = layers.map((layer) => layer.experts !== undefined);
+  const first = dense ? isSparse.indexOf(true) : 0;
+  const other = isSparse.findIndex((sparse, layer) => layer >= first && !sparse);
+  const problems: string[] = [];
+  if (other >= 0) problems.push(`its layer ${other} has no experts`);
+  if ((routing.scores === "sigmoid") !== (scores === "sigmoid")) problems.push(`its scores are ${routing.scores}`);
+  if (routing.scores === "softmax" && routing.normaliser === null) {
+    problems.push("its shares of experts are not divided by their sum");
+  }
+  if (scores === "softmax" && routing.scale !== 1) problems.push(`it multiplies shares of experts by ${routing.scale}`);
+  if (!shared && layers.some((layer) => layer.experts && layer.weights.up)) problems.push("tokens share an expert");
+  if (routing.clamp?.limit !== clamp?.limit || routing.clamp?.alpha !== clamp?.alpha) {
+    const { limit, alpha } = routing.clamp ?? {};
+    problems.push(`the limit of its experts is ${limit}, with a factor of ${alpha}`);
+  }
+  return problems;
 }
 
 function windowProblems({ layers }: DecoderSpec, { windows, windowedLayers }: LlamaCpp): string[] {
@@ -73,7 +99,7 @@ function windowProblems({ layers }: DecoderSpec, { windows, windowedLayers }: Ll
 }
 
 function ropeProblems(spec: DecoderSpec, architecture: LlamaCpp): string[] {
-  const { ropeDivisors = [], unrotated = () => false, localBase } = architecture;
+  const { ropeDivisors = [], unrotated = () => false, localBase, roundsYarn } = architecture;
   const other = spec.layers.findIndex((layer, index) => (layer.rope === null) !== unrotated(layer, index, spec));
   if (other >= 0) {
     return [
@@ -81,6 +107,9 @@ function ropeProblems(spec: DecoderSpec, architecture: LlamaCpp): string[] {
     ];
   }
   const [global, local] = spec.ropes;
+  if (global?.pairs === "half" && spec.layers.some(({ weights }) => weights.kv)) {
+    return ["the halves of what it rotates are apart"];
+  }
   if (local && (local.scaling !== null || (!localBase && local.theta !== global?.theta))) {
     return ["its layers with windows have a rotation of their own"];
   }
@@ -92,7 +121,7 @@ function ropeProblems(spec: DecoderSpec, architecture: LlamaCpp): string[] {
     if (ropeDivisors.includes(long ? "two" : "one")) return [];
     // Without divisors, llama.cpp computes YaRN from two parameters alone.
     const { type } = scaling;
-    const isPlain = type === "yarn" && scaling.truncate && scaling.fast === 32 && scaling.slow === 1;
+    const isPlain = type === "yarn" && (scaling.truncate || roundsYarn) && scaling.fast === 32 && scaling.slow === 1;
     return isPlain ? [] : [`its rotation is scaled by ${type === "yarn" ? "an unusual YaRN" : type}`];
   });
 }

@@ -4,11 +4,13 @@ import { join } from "node:path";
 import { requireUnchanged } from "../../formats/checkpoint/index.js";
 import { encodedBytes } from "../../kernels/index.js";
 import { bytesOf, requireOutside, withFile, writeFully } from "../../kit/files/index.js";
-import { elementCount, OutputError } from "../../kit/index.js";
+import { OutputError } from "../../kit/index.js";
+import type { Step } from "../../merge/index.js";
 import { OutputFolder, type RunState, requireEncodable } from "../../merge/output/index.js";
 import { type Measured, packMeasured, Resolver } from "../../tensor/expressions/index.js";
-import type { EncodeJob, Program, StreamOptions } from "../../tensor/streaming/index.js";
+import { type EncodeJob, type Program, remembered, type StreamOptions } from "../../tensor/streaming/index.js";
 import type { GgufPlan } from "./plan-gguf.js";
+import { elementsOfPart } from "./planned-tensors.js";
 
 /** Options of `writeGguf`. */
 export interface WriteGgufOptions extends StreamOptions {
@@ -124,19 +126,16 @@ async function fill(
 
 function compile({ source, tensors, computed, layout }: GgufPlan, measured: Measured, path: string): Program {
   const resolver = new Resolver(source.sources, measured);
-  const jobs = tensors.flatMap(({ name, shape, steps, divisor, plus, interleave, encoding }, i): EncodeJob[] => {
-    const bytes = encodedBytes(encoding, elementCount(shape)) / steps.length;
-    return steps.map((step, part) => {
-      const value = resolver.evaluation(step.value);
-      return {
-        kind: "encode",
-        name,
-        value: divisor === 1 ? value : { ...value, divisor: value.divisor * divisor },
-        to: { file: 0, offset: (layout.offsets[computed.length + i] as number) + part * bytes },
-        encoding,
-        ...(plus === 0 ? {} : { plus }),
-        ...(interleave === undefined ? {} : { interleave }),
-      };
+  const evaluationOf = remembered((step: Step) => resolver.evaluation(step.value));
+  const jobs = tensors.flatMap(({ name, parts, encoding }, i): EncodeJob[] => {
+    let offset = layout.offsets[computed.length + i] as number;
+    return parts.map((part): EncodeJob => {
+      const { step, divisor = 1, ...writing } = part;
+      const value = evaluationOf(step);
+      const to = { file: 0, offset };
+      offset += encodedBytes(encoding, elementsOfPart(part));
+      const scaled = divisor === 1 ? value : { ...value, divisor: value.divisor * divisor };
+      return { kind: "encode", name, value: scaled, to, encoding, ...writing };
     });
   });
   return { inputs: resolver.inputs, outputs: [path], jobs };

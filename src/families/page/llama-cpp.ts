@@ -1,8 +1,8 @@
 // What a page says of llama.cpp: its name there, what its graph can and cannot compute, and how its files are read.
 // Source: src/models/*.cpp, src/llama-model.cpp and conversion/*.py of ggml-org/llama.cpp, November 2026.
-import type { Activation, DecoderSpec, LayerSpec, RecurrenceSpec } from "./spec.js";
+import type { Activation, DecoderSpec, LayerSpec, RecurrenceSpec, RoutingSpec } from "./spec.js";
 
-export type LinearRole = "q" | "k" | "v" | "o" | "gate" | "up" | "down";
+export type LinearRole = "q" | "k" | "v" | "o" | "gate" | "up" | "down" | "convolution";
 
 /** A decoder graph of llama.cpp. */
 export interface LlamaCpp {
@@ -37,6 +37,8 @@ export interface LlamaCpp {
    * model, for layers without windows. Default none.
    */
   readonly ropeDivisors?: readonly ("one" | "two" | "always")[];
+  /** Whether it rounds the range of pairs that YaRN blends, whatever the model says. Default false. */
+  readonly roundsYarn?: boolean;
   /** Scales of embeddings, attention, residuals and logits that it reads; default none. */
   readonly scales?: readonly ("embedding" | "attention" | "residual" | "logit")[];
   /** Factor of embeddings that it computes itself; default 1. */
@@ -45,14 +47,38 @@ export interface LlamaCpp {
   readonly attentionScale?: (spec: DecoderSpec) => number;
   /** What replaces attention in some layers; default nothing. */
   readonly recurrence?: RecurrenceSpec["kind"];
-  /** Name of the last norm, where it is not output_norm. */
-  readonly outputNorm?: string;
-  /** Whether it has experts: in all layers, with shares of a softmax that are divided by their sum. Default: no. */
-  readonly experts?: boolean;
+  /** Whether it has the first value head of every key head, then the second, and so on. Default: those of a key head together. */
+  readonly tiled?: boolean;
+  /** Names of tensors by role, where they are not as usual. */
+  readonly names?: Readonly<Partial<Record<"finalNorm" | "beforeFeedForward", string>>>;
+  /** Whether projections that are stored as one stay one. Default false. */
+  readonly fused?: boolean;
+  /** Whether scales of embeddings and logits are multiplied into its tensors. Default false. */
+  readonly folds?: boolean;
+  /** Whether it reads how many dimensions follow each axis of an image. Default false. */
+  readonly sections?: boolean;
+  /** Its mixture of experts. Default: it has none. */
+  readonly experts?: LlamaCppExperts;
+  /** The graph of models of this family that have no recurrence, where it is another. */
+  readonly plain?: LlamaCpp;
   /** Fewest layers of a model with norms of queries and keys over each head. */
   readonly headNormLayers?: number;
   /** How its files read as the first of the family's `modelTypes`. Default: as another family of the same name in llama.cpp. */
   readonly read?: GgufReading;
+}
+
+/** A mixture of experts in llama.cpp. */
+export interface LlamaCppExperts {
+  /** Default: a softmax, whose shares are divided by the sum of those chosen. */
+  readonly scores?: "sigmoid";
+  /** Whether layers before the first that has experts may be dense. Default false. */
+  readonly dense?: boolean;
+  /** What says how wide the part is that all tokens share: how many experts, or its width. Default: it has none. */
+  readonly shared?: "count" | "width";
+  /** Whether it also runs models without experts. Default false. */
+  readonly optional?: boolean;
+  /** Limits of experts; default none. */
+  readonly clamp?: RoutingSpec["clamp"];
 }
 
 /** How metadata of llama.cpp read as a configuration of transformers. */

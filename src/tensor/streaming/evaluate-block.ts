@@ -1,7 +1,6 @@
 // Computes blocks of evaluations: reads terms, sums them, rounds once. Each thread has one evaluator, with buffers for
 // the program's largest block.
 
-import type { Encoding } from "../../kernels/index.js";
 import { bytesPerValue, Kernels } from "../../kernels/index.js";
 import { bytesPerElement, type FloatDType, isDType } from "../../kit/index.js";
 import { type Coded, codedSizes, largerSizes, NO_CODES } from "./coded-rows.js";
@@ -11,6 +10,7 @@ import { BLOCK_ELEMENTS, blockElements, pursuitOf, rowsMatter } from "./pieces.j
 import {
   type BoundOperation,
   type Combination,
+  type EncodeJob,
   type Evaluation,
   evaluationsOf,
   identify,
@@ -28,6 +28,7 @@ import {
 } from "./program.js";
 import { pursuitBytes } from "./pursuit.js";
 import { type StoredSizes, StoredValues, storedBytes } from "./stored-values.js";
+import { turnValues } from "./turn.js";
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
 import { elementsOfValues, mergeMatrix, wholeBytes } from "./whole-matrix.js";
 
@@ -275,19 +276,18 @@ export class Evaluator {
   }
 
   /**
-   * Elements [begin, end) of an evaluation plus a number, encoded.
+   * Elements [begin, end) of a job's value, encoded.
    * @returns their bytes, valid until the next call, and how many values or scales are not finite
    */
-  encode(evaluation: Evaluation, begin: number, end: number, encoding: Encoding, plus = 0) {
+  encode({ value, encoding, plus = 0, negativeExp, turn }: EncodeJob, begin: number, end: number) {
     const { rounded } = this.#at;
-    const sum = this.sum(evaluation, begin, end);
-    if (plus !== 0) {
-      const values = this.kernels.floats(sum, end - begin);
-      values.forEach((value, i) => {
-        values[i] = value + plus;
-      });
-    }
-    const { bytes, broken } = this.kernels.quantize(encoding, sum, rounded, end - begin);
+    const sum = this.sum(value, begin, end);
+    const n = end - begin;
+    const values = this.kernels.floats(sum, n);
+    if (plus !== 0) values.set(values.map((one) => one + plus));
+    if (negativeExp) values.set(values.map((one) => -Math.exp(one)));
+    const count = turn ? turnValues(this.kernels, sum, n, rounded, turn) : n;
+    const { bytes, broken } = this.kernels.quantize(encoding, sum, rounded, count);
     return { bytes: this.kernels.bytes(rounded, bytes), broken };
   }
 

@@ -1,12 +1,5 @@
 // The kinds of jobs: each has its loop over a piece, and says how the reports of its pieces add up.
-import {
-  bytesPerValue,
-  encodedBytes,
-  interleaved,
-  type SplitEncoding,
-  splitBlocks,
-  splitBytes,
-} from "../../kernels/index.js";
+import { bytesPerValue, encodedBytes, type SplitEncoding, splitBlocks, splitBytes } from "../../kernels/index.js";
 import { bytesPerElement, isFloatDType } from "../../kit/index.js";
 import type { Evaluator } from "./evaluate-block.js";
 import type { Inputs, OutputFiles, Traffic } from "./files.js";
@@ -124,11 +117,10 @@ const encode: NumberKind<EncodeJob> = {
   begin:
     ({ outputs, evaluator }) =>
     (job, begin, end) => {
-      const { value, to, encoding, scales, plus, interleave } = job;
-      const columns = value.columns === value.elements ? 1 : value.columns;
+      const { to, encoding, scales, within, turn } = job;
       let broken = 0;
       eachBlock(job, begin, end, (from, until) => {
-        const encoded = evaluator.encode(value, from, until, encoding, plus);
+        const encoded = evaluator.encode(job, from, until);
         broken += encoded.broken;
         if (scales) {
           const split = encoding as SplitEncoding;
@@ -138,15 +130,8 @@ const encode: NumberKind<EncodeJob> = {
           outputs.write(scales.file, scales.offset + before.scales, parts.scales);
           return;
         }
-        if (interleave === undefined) {
-          outputs.write(to.file, to.offset + encodedBytes(encoding, from), encoded.bytes);
-          return;
-        }
-        const rowBytes = encodedBytes(encoding, columns);
-        for (let row = from / columns, at = 0; at < encoded.bytes.byteLength; row++, at += rowBytes) {
-          const offset = to.offset + interleaved(row, interleave) * rowBytes;
-          outputs.write(to.file, offset, encoded.bytes.subarray(at, at + rowBytes));
-        }
+        const before = (from - (within?.begin ?? 0)) / (turn?.every ?? 1);
+        outputs.write(to.file, to.offset + encodedBytes(encoding, before), encoded.bytes);
       });
       return [broken];
     },

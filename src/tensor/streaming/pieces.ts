@@ -14,6 +14,7 @@ import {
 } from "./program.js";
 import type { Pursuit } from "./pursuit.js";
 import { MAX_PASSES } from "./sketch.js";
+import { turnedElements } from "./turn.js";
 import { declarationOf } from "./value-operation.js";
 
 /** Numbers that each piece can report; their meaning depends on the kind of job. */
@@ -51,7 +52,9 @@ export function blockElements(job: Job): number {
   if (!first || !(isCutByRows || isByLine || rowsMatter(evaluations))) return BLOCK_ELEMENTS;
   const pursuit = pursuitOf(job);
   if (pursuit) return pursuit.blockRows * first.columns;
-  return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
+  const turned = job.kind === "encode" && job.turn ? turnedElements(job.turn) : 1;
+  const unit = Math.max(first.columns, turned);
+  return Math.max(1, Math.floor(BLOCK_ELEMENTS / unit)) * unit;
 }
 
 /** Whether values are computed in whole rows. */
@@ -74,6 +77,9 @@ export function lengthOf(job: Job): number {
   return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);
 }
 
+/** The part of its elements that a job reads, where it does not read all. */
+const withinOf = (job: Job) => (job.kind === "ties" || job.kind === "encode" ? job.within : undefined);
+
 /** Elements of a matrix whose codes lie column by column: its pieces are whole matrices, as parts of them are far apart. */
 const matrixInLines = (job: Job): number | undefined =>
   evaluationsOf(job)
@@ -94,7 +100,7 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
     const matrix = matrixInLines(job);
     const cut = matrix === undefined ? whole : Math.ceil(whole / matrix) * matrix;
     const step = job.kind === "low-rank" || isWhole ? length : pursuitOf(job) ? block : cut;
-    const { begin: from, end } = (job.kind === "ties" && job.within) || { begin: 0, end: length };
+    const { begin: from, end } = withinOf(job) ?? { begin: 0, end: length };
     for (let begin = from; begin < end; begin += step) {
       pieces.push({ job: index, begin, end: Math.min(begin + step, end) });
     }
@@ -124,7 +130,10 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       }
     }
     if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
-    if (job.kind === "encode") written += encodedBytes(job.encoding, job.value.elements);
+    if (job.kind === "encode") {
+      const { encoding, value, turn } = job;
+      written += encodedBytes(encoding, (passesOf(job) * value.elements) / (turn?.every ?? 1));
+    }
     if (job.kind === "compare") read += job.value.elements * bytesPerValue(job.against.dtype);
   }
   return { read, written };
@@ -134,8 +143,8 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
 function passesOf(job: Job): number {
   if (job.kind === "low-rank") return MAX_PASSES;
   if (job.kind === "count" && job.every) return SAMPLE_RUN / job.every;
-  if (job.kind === "ties" && job.within) return (job.within.end - job.within.begin) / job.value.elements;
-  return 1;
+  const within = withinOf(job);
+  return within ? (within.end - within.begin) / (evaluationsOf(job)[0]?.elements ?? 1) : 1;
 }
 
 function factorBytes({ lowRank }: StoredTerm): number {

@@ -8,6 +8,7 @@ import type { LowRankFactors } from "./low-rank.js";
 import { textOfCode } from "./own-code.js";
 import type { Pursuit } from "./pursuit.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
+import type { Turn } from "./turn.js";
 import type { KnownTerms, Operation } from "./value-operation.js";
 
 /** Values in one of the program's input files. */
@@ -191,11 +192,16 @@ export interface EncodeJob extends OfValue {
   readonly scales?: FilePosition;
   /** Added to each value; default 0. */
   readonly plus?: number;
-  /**
-   * Rows (elements of a vector) of each group of this size, an even number, are written alternately from its first and its
-   * second half.
-   */
-  readonly interleave?: number;
+  /** Whether a value x is written as -exp(x). Default: no. */
+  readonly negativeExp?: boolean;
+  /** Only these elements, in whole rows. Default: all. */
+  readonly within?: ElementRange;
+  readonly turn?: Turn;
+}
+
+export interface ElementRange {
+  readonly begin: number;
+  readonly end: number;
 }
 
 /** Bytes compared with those of another file. Result per piece: [differing elements, first differing element or -1]. */
@@ -254,7 +260,7 @@ export interface TiesJob extends OfValue {
   /** Counted from 0 in the piece. */
   readonly nth?: number;
   /** Only this piece. */
-  readonly within?: { readonly begin: number; readonly end: number };
+  readonly within?: ElementRange;
 }
 
 /** Neighboring elements that a sample takes at once. */
