@@ -21,6 +21,15 @@ const DEFAULTS = {
 
 const QWEN_3: LlamaCpp = { name: "qwen3", biases: ["q", "k", "v"] };
 
+const DELTA_NAMES = { beforeFeedForward: "post_attention_norm" };
+
+const DELTA: LlamaCpp = {
+  name: "qwen3next",
+  recurrence: "delta",
+  names: DELTA_NAMES,
+  experts: { shared: "width" },
+};
+
 const WITH_EXPERTS = { parts: { ...LLAMA_PARTS, ...EXPERTS } }; // dense layers may be between the sparse ones
 
 const DELTA_KINDS = everyNth(4, { others: LINEAR, field: "full_attention_interval" });
@@ -142,6 +151,7 @@ export const qwen: readonly Family[] = [
       })),
       ...(fields.get("num_experts") === 0 ? {} : { experts: besideShared(fields, sizes) }),
     }),
+    llamaCpp: DELTA,
   },
   {
     name: "Qwen 3.5", // the same, with more projections; in text alone, all axes of positions are the same
@@ -156,6 +166,7 @@ export const qwen: readonly Family[] = [
       num_key_value_heads: 4,
     },
     traits: apartTraits,
+    llamaCpp: { name: "qwen35", recurrence: "delta", tiled: true, sections: true, names: DELTA_NAMES },
   },
   {
     name: "Qwen 3.5 MoE",
@@ -176,6 +187,7 @@ export const qwen: readonly Family[] = [
       ...apartTraits(fields, sizes),
       experts: besideShared(fields, sizes, { normaliser: 0 }),
     }),
+    llamaCpp: { ...DELTA, name: "qwen35moe", tiled: true, sections: true },
   },
 ];
 

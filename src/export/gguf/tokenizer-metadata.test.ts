@@ -175,6 +175,9 @@ it("a pre-tokenizer is known by its splits, whatever their form", () => {
   expect(split("Removed", true)).toBe("dbrx");
   expect(split("Removed", false)).toBeUndefined();
   expect(split("Isolated", false, regex.replace("{1,3}", "{1,2}"))).toBeUndefined();
+  const marks = "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|";
+  const qwen35 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|${marks}\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`;
+  expect(split("Isolated", false, qwen35)).toBe("qwen35");
   expect(findPreTokenizer({ type: "ByteLevel" }, false)).toBe("gpt-2");
   expect(findPreTokenizer({ type: "ByteLevel", add_prefix_space: true }, false)).toBeUndefined();
   expect(findPreTokenizer(undefined, false)).toBeUndefined();

@@ -33,7 +33,7 @@ export const SPLIT_PATTERNS = {
 
 type Part = Readonly<Record<string, unknown>>;
 
-const { gpt2, llama3, qwen2, tekken, o200k } = SPLIT_PATTERNS;
+const { gpt2, llama3, qwen2, qwen35, tekken, o200k } = SPLIT_PATTERNS;
 const DIGIT = "\\p{N}";
 
 /** Splits in their order, and whether words that are tokens are not merged. */
@@ -62,6 +62,7 @@ const PRE_TOKENIZERS: readonly PreTokenizer[] = [
   },
   { name: "dbrx", aliases: ["smaug-bpe"], splits: [llama3], ignoresMerges: false },
   { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2"], splits: [qwen2], ignoresMerges: false },
+  { name: "qwen35", splits: [qwen35], ignoresMerges: false },
   { name: "tekken", splits: [tekken], ignoresMerges: true },
   { name: "gpt-4o", aliases: ["llama4"], splits: [o200k], ignoresMerges: false },
 ];
