@@ -4,10 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { initialWeights, MINIATURE, writeInitialModel } from "../examples/miniature/world/untrained-model.js";
+import { openEngine } from "../src/engine/index.js";
 import { openCheckpoint } from "../src/formats/checkpoint/index.js";
 
-const folder = mkdtempSync(join(tmpdir(), "layergraft-demo-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const scratch = mkdtempSync(join(tmpdir(), "layergraft-demo-"));
+afterAll(() => rmSync(scratch, { recursive: true }));
 
 const valuesOf = (name: string, seed = 0): number[] => {
   const data = initialWeights(MINIATURE, seed).find((tensor) => tensor.name === name)?.data ?? new Uint8Array();
@@ -15,20 +16,22 @@ const valuesOf = (name: string, seed = 0): number[] => {
 };
 const deviation = (values: number[]) => Math.sqrt(values.reduce((sum, x) => sum + x * x, 0) / values.length);
 
-it("is a Llama that opens", async () => {
-  await writeInitialModel(folder, 0);
-  const checkpoint = await openCheckpoint(folder);
-  const { layers, width, feedForward } = MINIATURE;
-  const inLayer = 4 * width * width + 3 * width * feedForward + 2 * width;
-  const elements = [...checkpoint.tensors.values()].reduce(
-    (sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1),
-    0,
-  );
-  expect(elements).toBe(layers * inLayer + 2 * width * 730 + width);
-  expect(checkpoint.layers).toBe(layers);
-  for (const name of ["config.json", "tokenizer.json", "tokenizer_config.json"]) {
-    expect(existsSync(join(folder, name))).toBe(true);
-  }
+// By transformers 5.24, which finds no tensor missing or unexpected: the number of parameters, and log-probabilities.
+it.each([
+  ["llama", 879_072, [-7.25918, -7.84229, -5.11607]],
+  ["moe", 1_325_024, [-6.9306, -8.83881, -6.25049]],
+  ["delta", 963_524, [-6.18107, -8.77663, -6.81211]],
+] as const)("is a decoder that transformers opens: %s", async (kind, parameters, logprobs) => {
+  const folder = join(scratch, kind);
+  await writeInitialModel(folder, 0, MINIATURE, kind);
+  for (const name of ["tokenizer.json", "tokenizer_config.json"]) expect(existsSync(join(folder, name))).toBe(true);
+  const { tensors } = await openCheckpoint(folder);
+  const sizes = [...tensors.values()].map(({ shape }) => shape.reduce((a, b) => a * b, 1));
+  expect(sizes.reduce((a, b) => a + b)).toBe(parameters);
+  const engine = await openEngine(folder, { threads: 1 });
+  const [found = []] = await engine.score([[1, 15, 27, 100]]);
+  await engine.close();
+  for (const [at, logprob] of logprobs.entries()) expect(found[at]).toBeCloseTo(logprob, 4);
 });
 
 it("begins with the deviations that it says", () => {

@@ -1,6 +1,6 @@
 // Writes what the miniature is trained on: the untrained base, the data of each run, the run file and the plan.
 //
-//   npm run miniature -- FOLDER [SEED]
+//   npm run miniature -- FOLDER [SEED] [KIND]
 import { createWriteStream, writeFileSync } from "node:fs";
 import { cp, mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { pipeline } from "node:stream/promises";
 import { drawExamples, MIXES, type Mix } from "./world/exercises.js";
 import { answerOf, heldOutProblems, type Problem, solveProblem, tellProblem } from "./world/problems.js";
 import { ENGLISH, SWAHILI } from "./world/sentences.js";
-import { writeInitialModel } from "./world/untrained-model.js";
+import { KINDS, type Kind, MINIATURE, writeInitialModel } from "./world/untrained-model.js";
 
 const HERE = "examples/miniature";
 /** Steps of base.yaml and plan.yaml. A step takes slightly more than 60 examples. */
@@ -36,10 +36,10 @@ async function writeExamples(file: string, mix: Mix, count: number, seed: number
   await pipeline(Readable.from(lines()), createWriteStream(file));
 }
 
-export async function writeWorld(out: string, seed: number): Promise<void> {
+export async function writeWorld(out: string, seed: number, kind: Kind): Promise<void> {
   const data = (name: string) => join(out, "data", `${name}.jsonl`);
   await mkdir(join(out, "data"), { recursive: true });
-  await writeInitialModel(join(out, "base-untrained"), 100 * seed);
+  await writeInitialModel(join(out, "base-untrained"), 100 * seed, MINIATURE, kind);
   await writeExamples(data("base"), MIXES.base, EXAMPLES.base, 100 * seed, "base, examples 0");
   for (const kind of ["math", "language"] as const) {
     await writeExamples(data(kind), MIXES[kind], EXAMPLES[kind], 100 * seed + 1, `${kind}, examples 0`);
@@ -49,11 +49,16 @@ export async function writeWorld(out: string, seed: number): Promise<void> {
   for (const [name, rows] of Object.entries(demoProblems())) {
     writeFileSync(data(name), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
   }
-  for (const name of ["base.yaml", "plan.yaml"]) await cp(join(HERE, name), join(out, name));
+  for (const name of ["base.yaml", "plan.yaml", "short-base.yaml", "short-plan.yaml"])
+    await cp(join(HERE, name), join(out, name));
   for (const name of ["problems_sw", "problems_en", "choosing_sw"]) {
     await cp(join("assets/demo", `${name}.yaml`), join(out, `${name}.yaml`));
   }
 }
 
-const [, script = "", out, seed = "0"] = process.argv;
-if (script.endsWith("write.js") && out) await writeWorld(out, Number(seed));
+const [, script = "", out, seed = "0", name = "llama"] = process.argv;
+if (script.endsWith("write.js") && out) {
+  const kind = KINDS.find((one) => one === name);
+  if (kind === undefined) throw new Error(`${name} is not a kind of model. Give one of ${KINDS.join(", ")}`);
+  await writeWorld(out, Number(seed), kind);
+}
