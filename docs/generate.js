@@ -2,7 +2,7 @@
 // the files, the page of commands and the manual page from their help. Tests compare.
 
 import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { stringify } from "yaml";
 import { taskFields, taskJsonSchema } from "#evaluate/tasks";
@@ -49,14 +49,61 @@ function methods() {
   ].join("\n\n");
 }
 
-/** The families that the engine runs. */
+/** @param {string} name */
+const fixture = (name) => JSON.parse(readFileSync(path(`../test/fixtures/${name}`), "utf8"));
+
+/** The families that the engine runs, and what their cases in test/fixtures found. */
 function families() {
-  const rows = FAMILIES.filter(({ traits }) => traits).map(({ name, modelTypes, llamaCpp, reference }) => {
-    const types = modelTypes.map((type) => `\`${type}\``).join(", ");
-    return `| ${name} | ${types} | ${llamaCpp ? `\`${llamaCpp.name}\`` : "no"} | ${reference} |`;
+  const differences = fixture("decoders/differences.json");
+  const { cohere: _refused, ...converted } = fixture("gguf/converted.json");
+  /** Of a model, and of its text part. @param {{ model_type?: string, text_config?: { model_type?: string } }} config */
+  const typesOf = (config) => [config.text_config?.model_type, config.model_type].filter((type) => type !== undefined);
+  /** @type {{ configs: Record<string, { model_type?: string }> }[]} */
+  const census = fixture("census.json");
+  const merged = new Set(census.flatMap(({ configs }) => Object.values(configs).flatMap(typesOf)));
+  /** Cases by `model_type`. @type {Record<string, string[]>} */
+  const cases = {};
+  for (const name of Object.keys(differences)) {
+    const [type = ""] = typesOf(fixture(`decoders/${name}/config.json`));
+    cases[type] = [...(cases[type] ?? []), name];
+  }
+  const runnable = FAMILIES.filter(({ traits }) => traits);
+  const rows = runnable.map(({ name, modelTypes, llamaCpp, reference }) => {
+    const own = modelTypes.flatMap((type) => cases[type] ?? []);
+    const largest = (/** @type {string} */ of) =>
+      own.length === 0 ? "" : Math.max(...own.map((one) => differences[one][of])).toExponential(0);
+    return [
+      name,
+      modelTypes.map((type) => `\`${type}\``).join(", "),
+      modelTypes.some((type) => merged.has(type)) ? "yes" : "",
+      own.length,
+      largest("logits"),
+      largest("gradients"),
+      llamaCpp ? `\`${llamaCpp.name}\`` : "no",
+      own.filter((one) => converted[one]).length || "",
+      linesOf(name),
+      reference,
+    ];
   });
-  const head = ["| family | `model_type` | GGUF architecture | reference |", "| --- | --- | --- | --- |"];
-  return [...head, ...rows].join("\n");
+  const head = [
+    ["family", "`model_type`", "merged", "cases", "logits", "gradients", "GGUF", "as converted", "lines", "reference"],
+    Array(10).fill("---"),
+  ];
+  return [...head, ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+const PAGES_OF_FAMILIES = readdirSync(path("../src/families")).flatMap((file) =>
+  file.endsWith(".ts") ? [readFileSync(path(`../src/families/${file}`), "utf8")] : [],
+);
+
+/** Lines of a family's entry in its page. @param {string} name */
+function linesOf(name) {
+  for (const page of PAGES_OF_FAMILIES) {
+    const [, after] = page.split(`\n    name: "${name}",`);
+    const [rest] = after?.split("\n  },") ?? [];
+    if (rest !== undefined) return rest.split("\n").length + 2;
+  }
+  return "";
 }
 
 /** What is generated, by its name in the marks around it: `<!-- generated: run -->` to `<!-- end: run -->`. */
@@ -81,7 +128,7 @@ export function renewed(page) {
   }, page);
 }
 
-export const PAGES = ["fields.md", "methods.md", "try-before-you-write.md"];
+export const PAGES = ["families.md", "fields.md", "methods.md"];
 
 /** What the program prints. @param {string[]} args */
 const printed = (args) => execFileSync(process.execPath, [path("../dist/cli/main.js"), ...args], { encoding: "utf8" });

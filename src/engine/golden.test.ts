@@ -1,7 +1,14 @@
 // The engine against what transformers computed from the same weights: logits, greedy answers, log-probabilities.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readTensors } from "../../test/support/decoder-fixtures.js";
-import { allGoldens, distance, type Golden, golden, logSoftmax } from "../../test/support/golden-decoders.js";
+import {
+  allGoldens,
+  distance,
+  type Golden,
+  golden,
+  logSoftmax,
+  noteDifference,
+} from "../../test/support/golden-decoders.js";
 import { Engine, embeddedModel, openEngine } from "./engine.js";
 import { LoadedDecoder, type Wanted } from "./loaded-decoder.js";
 import { openModelSource } from "./model-source.js";
@@ -28,8 +35,11 @@ async function logitsOf(decoder: LoadedDecoder, texts: readonly (readonly number
   return found;
 }
 
-const expectLogits = (found: readonly (readonly number[])[], wanted: readonly (readonly number[])[]) =>
-  expect(distance(found.flat(), wanted.flat())).toBeLessThan(LOGITS);
+function expectLogits(name: string, found: readonly (readonly number[])[], wanted: readonly (readonly number[])[]) {
+  const [apart, list] = [distance(found.flat(), wanted.flat()), wanted.flat()];
+  noteDifference(name, "logits", apart / Math.max(...list.map(Math.abs)));
+  expect(apart).toBeLessThan(LOGITS);
+}
 
 describe.each(allGoldens())("$name", (expected: Golden) => {
   const { rows, logits, greedy } = expected;
@@ -45,13 +55,13 @@ describe.each(allGoldens())("$name", (expected: Golden) => {
   it("has the logits of transformers: in one pass, in chunks, token by token, and batched", async () => {
     for (const [row, text] of rows.entries()) {
       for (const step of [text.length, 5, 1]) {
-        expectLogits((await logitsOf(decoder, [text], step))[0] ?? [], logits[row] ?? []);
+        expectLogits(expected.name, (await logitsOf(decoder, [text], step))[0] ?? [], logits[row] ?? []);
       }
     }
     // The row that is padded in transformers is a shorter one here, and the last passes have nothing of it.
     for (const step of [expected.width, 5, 1]) {
       const found = await logitsOf(decoder, rows, step);
-      for (const [row, list] of logits.entries()) expectLogits(found[row] ?? [], list);
+      for (const [row, list] of logits.entries()) expectLogits(expected.name, found[row] ?? [], list);
     }
   });
 

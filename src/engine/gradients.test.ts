@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readTensors, type Values } from "../../test/support/decoder-fixtures.js";
-import { allGoldens, type Golden, golden, specOf } from "../../test/support/golden-decoders.js";
+import { allGoldens, type Golden, golden, noteDifference, specOf } from "../../test/support/golden-decoders.js";
 import type { DecoderSpec } from "../families/index.js";
 import { gradients, reachable } from "./graph/gradients.js";
 import { buildDecoder } from "./model/decoder-graph.js";
@@ -117,7 +117,9 @@ it.each(allGoldens())("$name has the loss of PyTorch, and its gradients by all w
   expect(Math.abs(loss - expected.loss)).toBeLessThan(LOSS);
   expect([...found.keys()].sort()).toEqual([...expected.gradients.keys()].sort());
   for (const [name, { values }] of expected.gradients) {
-    expect(relativeDistance(found.get(name) ?? [], values), name).toBeLessThan(GRADIENT);
+    const apart = relativeDistance(found.get(name) ?? [], values);
+    noteDifference(expected.name, "gradients", apart);
+    expect(apart, name).toBeLessThan(GRADIENT);
   }
 });
 

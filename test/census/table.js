@@ -1,5 +1,5 @@
-// Writes docs/families.md from the results of the census, and the frozen set that the default tests read.
-import { writeFileSync } from "node:fs";
+// Writes what docs/families.md says of merging, from the results of the census, and the frozen set that the default tests read.
+import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { readRows } from "./rows.js";
 
@@ -59,14 +59,17 @@ const unmade = rows
         .replace(/([<>*_])/g, "\\$1")}`,
   );
 
-writeFileSync(
-  fileURLToPath(new URL("../../docs/families.md", import.meta.url)),
-  `# Families
+const page = fileURLToPath(new URL("../../docs/families.md", import.meta.url));
+const [before] = readFileSync(page, "utf8").split("## What merges\n");
 
-layergraft places tensors by their names and numbers, so it needs no entry for a family. The census checks that: it makes tiny
-random checkpoints of every text-generation family of transformers 5.24, merges them, and compares the results with PyTorch.
+writeFileSync(
+  page,
+  `${before}## What merges
+
+Merging needs no entry for a family. The census checks that: it makes tiny random checkpoints of every
+text-generation family of transformers 5.24, merges them, and compares the results with PyTorch.
 \`npm run census\` runs it again and needs a Python with torch, transformers 5 and peft in \`LAYERGRAFT_PYTHON\`
-(\`npm run census -- --mergekit\` also needs mergekit); \`node test/census/table.js\` writes this page.
+(\`npm run census -- --mergekit\` also needs mergekit); \`node test/census/table.js\` writes this part.
 
 | | |
 | --- | --- |

@@ -1,6 +1,6 @@
 // Reads folders with a tiny model and what transformers computed from it, for the engine's tests.
 // Not a reader of checkpoints in general: expected.safetensors is read whole.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type DecoderSpec, readSpec } from "../../src/engine/model/index.js";
 import { parseConfig } from "../../src/formats/checkpoint/index.js";
@@ -118,4 +118,20 @@ export function logSoftmax(logits: readonly number[]): number[] {
   const most = Math.max(...logits);
   const total = Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit - most), 0));
   return logits.map((logit) => logit - most - total);
+}
+
+/**
+ * Keeps a case's largest difference in the file that LAYERGRAFT_DIFFERENCES names, for the table of docs/families.md:
+ * LAYERGRAFT_DIFFERENCES=test/fixtures/decoders/differences.json npx vitest run src/engine/golden.test.ts src/engine/gradients.test.ts --no-file-parallelism
+ */
+export function noteDifference(name: string, of: "logits" | "gradients", difference: number): void {
+  const file = process.env.LAYERGRAFT_DIFFERENCES;
+  if (file === undefined) return;
+  const all = (existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {}) as Record<
+    string,
+    Record<string, number>
+  >;
+  const most = Math.max(all[name]?.[of] ?? 0, Number(difference.toPrecision(2)));
+  const noted = Object.entries({ ...all, [name]: { ...all[name], [of]: most } }).sort(([a], [b]) => (a < b ? -1 : 1));
+  writeFileSync(file, `${JSON.stringify(Object.fromEntries(noted), null, 1)}\n`);
 }
