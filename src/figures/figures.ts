@@ -57,6 +57,8 @@ export interface TableFigure extends Table {
 /** Scores on one axis. */
 export interface Bars extends Captioned {
   readonly verdict: string;
+  /** What is said below them, such as how they were chosen. Default: nothing. */
+  readonly below?: string;
   readonly scale: Scale;
   readonly rows: readonly (Score & {
     readonly label: string;
@@ -184,7 +186,8 @@ export function tableOf(figure: Figure): Required<Table> | undefined {
   const table = numbersOf(figure);
   const { id = "", title = "", note = "" } = figure;
   const verdict = "verdict" in figure ? figure.verdict : "";
-  const said = [note, verdict].filter((text) => text !== "").join(" ");
+  const below = figure.kind === "bars" ? (figure.below ?? "") : "";
+  const said = [note, verdict, below].filter((text) => text !== "").join(" ");
   return table && { id, title, note: said, columns: table.columns, rows: table.rows };
 }
 

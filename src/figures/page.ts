@@ -48,19 +48,18 @@ function drawnCell(cell: Cell, most: number) {
   return { text: formatNumber(cell), hint: hint === "" ? undefined : hint, isBest: isBest || undefined };
 }
 
-function drawnBars({ id, note = "", verdict: conclusion, scale, rows }: Bars) {
+function drawnBars({ id, verdict: conclusion, below = "", scale, rows }: Bars) {
   const axis = scoreAxis(rows, scale);
   const placed = ({ low, high }: Span) => [placeOn(axis, low), placeOn(axis, high)];
   const hasSeveral = rows.some(({ count }) => count > 1);
-  const caption = [
-    note,
-    ...(rows.some(({ interval }) => interval) ? ["Lines: the 95% interval over items."] : []),
-    ...(hasSeveral ? ["Bands: from the smallest to the largest of several models."] : []),
-  ].join(" ");
   return {
     id,
-    caption,
     conclusion,
+    below: [
+      ...(below === "" ? [] : [below]),
+      ...(rows.some(({ interval }) => interval) ? ["Lines: the 95% interval over items."] : []),
+      ...(hasSeveral ? ["Bands: from the smallest to the largest of several models."] : []),
+    ].join(" "),
     ticks: axis.ticks.map((tick) => formatTick(tick, scale)),
     rows: rows.map((row) => {
       const { label, kind, mean: value, target, detail, interval, count } = row;

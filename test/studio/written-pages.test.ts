@@ -72,9 +72,20 @@ describeInBrowser("written pages", () => {
     const { report } = reportOf(PLAN, ({ model }) => (typeof model === "string" ? 3 : 6));
     writeFileSync(at("report.html"), await reportPage(experimentPage(report)));
     await page.goto(pathToFileURL(at("report.html")).href);
-    const { verdict } = report.overviews[0] ?? {};
-    expect(verdict).not.toBe("");
-    expect(await page.locator(".verdicts p").first().innerText()).toBe(verdict);
+    const { verdict = "" } = report.overviews[0] ?? {};
+    // What it scores, the best alternative, the difference and its interval: once, and the bars are on the first screen.
+    expect(verdict).toMatch(/scores [\d.]+%, [\d.]+ points above .+ \([\d.]+%; 95% interval of the difference: /);
+    for (const [width, height] of [
+      [1440, 900],
+      [900, 900],
+      [390, 844],
+    ] as const) {
+      await page.setViewportSize({ width, height });
+      expect(await page.locator(".verdicts p").allInnerTexts()).toEqual([verdict]);
+      expect((await page.locator("body").innerText()).split(verdict)).toHaveLength(2);
+      const row = await page.locator(".bars tr").nth(1).boundingBox();
+      expect((row?.y ?? height) + (row?.height ?? 0)).toBeLessThan(height);
+    }
     // The axis is around the scores: the outermost interval takes most of it.
     const [track, range] = await Promise.all(
       [".track", ".range"].map((selector) => page.locator(selector).first().boundingBox()),

@@ -150,42 +150,48 @@ describe("significance", () => {
     const close = reportOf(HEAD + MERGES + TASKS, (step) => Math.min(9, strength(step))).report.overviews[0];
     expect(close?.bars.some(({ isBest }) => isBest)).toBe(false);
     expect(close?.verdict).toMatch(
-      /^No row is marked best: swap any is highest, but not significantly above swap outside/,
+      /^swap any scores 90\.0%, 10\.0 points above swap outside, the best alternative \(80\.0%; 95% .*It is not significantly above swap outside/,
     );
+    expect(close?.isClear).toBe(false);
     // 20 of 20 against at most 4.
     const clear = reportOf(HEAD + MERGES + TASKS, (step) => (strength(step) === 8 ? 10 : strength(step) / 5));
     expect(clear.report.overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual([
       "swap outside",
     ]);
-    expect(clear.report.overviews[0]?.verdict).toMatch(/^swap outside is significantly above every other row/);
+    const { verdict, isClear } = clear.report.overviews[0] ?? {};
+    expect(verdict).toMatch(
+      /^swap outside scores 100\.0%, 80\.0 points above swap averaged, the best alternative \(20\.0%; 95% /,
+    );
+    expect(verdict).toMatch(/It is significantly above every other row\.$/);
+    expect(isClear).toBe(true);
   });
 
   it("names a ceiling or a floor that all rows are at, and counts tied choices", () => {
     const verdict = (right: number, options = {}) =>
       reportOf(HEAD + MERGES + TASKS, () => right, options).report.overviews[0]?.verdict;
-    const tie = "No row is marked best: base, math and 8 more are tied.";
-    const useless = (limit: string) =>
-      `All rows are at the ${limit}, so this task cannot tell these models apart. ${tie}`;
-    expect(verdict(10)).toBe(useless("ceiling"));
-    expect(verdict(0)).toBe(useless("floor"));
-    expect(verdict(5)).toBe(tie);
+    const tie = (at: string) => `base, math and 8 more are tied at ${at}%.`;
+    const useless = (limit: string, at: string) =>
+      `All rows are at the ${limit}, so this task cannot tell these models apart. ${tie(at)}`;
+    expect(verdict(10)).toBe(useless("ceiling", "100.0"));
+    expect(verdict(0)).toBe(useless("floor", "0.0"));
+    expect(verdict(5)).toBe(tie("50.0"));
     const isTied = ({ model }: EvaluateStep, item: number) => model === "id:b" && item < 3;
     // Eleven models: one of the ten rows has two.
     expect(verdict(5, { isTied })).toMatch(
-      new RegExp(`^${tie} 3 of \\d+ answers of these models have tied choices\\.$`),
+      new RegExp(`^${tie("50.0")} 3 of \\d+ answers of these models have tied choices\\.$`),
     );
   });
 
-  it("leaves the page's conclusion open unless a row is best", () => {
+  it("leaves the page's conclusion open unless the highest is above the best alternative", () => {
     const opennessOf = (rank: (step: EvaluateStep) => number) =>
       experimentPage(reportOf(HEAD + MERGES + TASKS, rank).report).verdicts.map(({ isOpen }) => isOpen);
-    expect(opennessOf(() => 5)).toEqual([true, true]);
-    expect(opennessOf((step) => (strength(step) === 8 ? 10 : strength(step) / 5))[0]).toBe(false);
+    expect(opennessOf(() => 5)).toEqual([true]);
+    expect(opennessOf((step) => (strength(step) === 8 ? 10 : strength(step) / 5))).toEqual([false]);
   });
 
   it("reports ties", () => {
     const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
-    expect(alike.report.overviews[0]?.verdict).toBe("No row is marked best: math and other-math are tied.");
+    expect(alike.report.overviews[0]?.verdict).toBe("math and other-math are tied at 90.0%.");
   });
 });
 
@@ -232,7 +238,7 @@ evaluate: { tasks: [own_sw.yaml] }
 `,
     ({ model }) => (model === "id:m1" || typeof model === "object" ? 10 : 0),
   ).report;
-  expect(overviews[0]?.verdict).toMatch(/^math is significantly above every other row except kept \(/);
+  expect(overviews[0]?.verdict).toMatch(/It is significantly above every other row except kept\.$/);
   expect(overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual(["math"]);
   expect(overviews[0] && leadsTable(overviews[0])?.title).toMatch(/^The lead of math, /);
 });
@@ -267,21 +273,19 @@ controls: { kinds: [random, reverse, itself], draws: 2 }
       const [first] = made(graft, reverse).overviews;
       return [first?.bars.filter(({ isBest }) => isBest).map(({ label }) => label), first?.verdict];
     };
-    const [label, how] = [
-      "graft, first of the grid and chosen on other items",
-      "(tests on the same items, at 5%, with Holm's correction)",
-    ];
+    const label = "graft, first of the grid and chosen on other items";
+    const lead = (score: string, except: string) =>
+      expect.stringMatching(
+        new RegExp(`^graft scores ${score}%, .* It is significantly above every other row${except}\\.$`),
+      );
     expect(made(10, 1).overviews[0]?.choice).toBe(
       "Configurations were chosen on 10 other items of own_sw.yaml. Controls have the default configuration.",
     );
-    expect(overview(10, 1)).toEqual([[label], `“${label}” is significantly above every other row ${how}.`]);
+    expect(overview(10, 1)).toEqual([[label], lead("100.0", "")]);
     for (const reverse of [9, 10]) {
       // The swap with itself is significant alone, and not among as many rows.
       const except = "except “reverse swap, control of graft” and “swap with itself, control of graft”";
-      expect(overview(9, reverse)).toEqual([
-        [label],
-        `“${label}” is significantly above every other row ${except} ${how}.`,
-      ]);
+      expect(overview(9, reverse)).toEqual([[label], lead("90.0", ` ${except}`)]);
     }
   });
 

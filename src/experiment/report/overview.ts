@@ -1,5 +1,6 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
 import { isSignificant } from "../../evaluate/scoring/index.js";
+import { leadSentence, scoreText } from "../../figures/index.js";
 import { findLanguage, groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { MergeModel } from "../expand/plan-models.js";
@@ -19,6 +20,8 @@ export const AVERAGE_PROTOCOL = "each task counting alike";
 export const languageName = (code: string) => findLanguage(code)?.name ?? code;
 
 interface Row extends OverviewRow {
+  /** The family of experts, or the merge, of which it may be one of several configurations. */
+  readonly entry: string;
   /** Whether a search chose its models. */
   readonly isChosen: boolean;
 }
@@ -55,7 +58,8 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
       .map(({ name }) => name);
     if (models.length === 0) return [];
     const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
-    return [{ label: expertGroup, detail, own, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
+    const kind = role === "joint" ? "joint" : "expert";
+    return [{ label: expertGroup, entry: expertGroup, detail, own, kind, models, isChosen: false }];
   });
   const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
     const models = sheet.merges.filter(
@@ -71,13 +75,14 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
       return mergeRows(name, inLanguage, task, sheet);
     });
   });
-  const base: Row = { label: "base", detail: "", kind: "base", models: ["base"], isChosen: false };
+  const base: Row = { label: "base", entry: "base", detail: "", kind: "base", models: ["base"], isChosen: false };
   return [...(sheet.isEvaluated("base", task) ? [base] : []), ...experts, ...merges];
 }
 
 function mergeRows(name: string, models: readonly MergeModel[], task: string, sheet: Sheet): Row[] {
   const row = (label: string, some: readonly MergeModel[], isChosen = false): Row => ({
     label,
+    entry: name,
     detail: configurationsIn(some),
     kind: kindOf(some),
     isChosen,
@@ -166,26 +171,28 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
   });
   const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
   const facts = cells.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
-  const { best, verdict, leads = [] } = compareRows(known, task, sheet);
+  const scale = cells[0]?.cell.scale ?? "share";
+  const { best, isClear = false, verdict, leads = [] } = compareRows(known, task, scale, sheet);
   const controlled = describeControls(rows, task, sheet);
   return {
     task,
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}`,
     title: facts?.title ?? sheet.titleOf(task),
     protocol: facts?.protocol ?? AVERAGE_PROTOCOL,
-    scale: cells[0]?.cell.scale ?? "share",
+    scale,
     items: itemsOf(task, sheet),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet) + controlled : "",
-    verdict: [limitOf(known, cells[0]?.cell.scale ?? "share"), verdict, tiesOf(rows, task, sheet)]
+    verdict: [limitOf(known, scale), verdict, tiesOf(rows, task, sheet)]
       .filter((sentence) => sentence !== "")
       .join(" "),
+    isClear,
     leads,
     controls: controlLeads(task, rows, sheet),
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     rows: cells
       .filter(({ cell }) => cell.value !== null)
       .map(({ row: { label, kind, own, detail } }) => ({ label, kind, own, detail })),
-    bars: known.map(({ row: { isChosen: _, ...row }, ...score }): OverviewBar => {
+    bars: known.map(({ row: { isChosen: _, entry: __, ...row }, ...score }): OverviewBar => {
       return { ...row, ...score, isBest: row.label === best?.label && row.detail === best.detail };
     }),
   };
@@ -307,26 +314,37 @@ function tiesOf(rows: readonly Row[], task: string, sheet: Sheet): string {
   return tied === 0 ? "" : `${tied} of ${plural(answers.length, "answer")} of these models have tied choices.`;
 }
 
-/** The highest row, if its lead over each other row is significant on the same items; and a sentence on it. */
+/**
+ * What the highest row scores against the best alternative, which is no other configuration of it, in sentences. Controls and
+ * points of a figure are neither.
+ * @returns `best`: the highest row, if its lead over each other row is significant; `isClear`: whether that over the alternative is
+ */
 function compareRows(
   rows: readonly { readonly row: Row; readonly mean: number }[],
   task: string,
+  scale: Overview["scale"],
   sheet: Sheet,
-): { best?: Row; verdict: string; leads?: readonly Lead[] } {
+): { best?: Row; isClear?: boolean; verdict: string; leads?: readonly Lead[] } {
   const isControl = ({ row }: { readonly row: Row }) => row.kind === "control" || row.isPoint === true;
   const own = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
   const [first, ...rest] = own.filter((one) => !isControl(one));
-  if (!first || rest.length === 0) return { verdict: "" };
-  const label = listed([first.row.label]);
+  const alternative = rest.find(({ row }) => row.entry !== first?.row.entry) ?? rest[0];
+  if (!first || !alternative) return { verdict: "" };
+  const namesOf = (some: readonly { readonly row: Row }[]) => listed(some.map(({ row }) => row.label));
   const ties = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
   if (ties.length > 0) {
-    const names = [first.row.label, ...ties.map(({ row }) => row.label)];
-    return { verdict: `No row is marked best: ${listed(names)} are tied.` };
+    return { verdict: `${namesOf([first, ...ties])} are tied at ${scoreText(first.mean, scale)}.` };
   }
+  const isOther = alternative.row.entry !== first.row.entry;
+  const named = ({ row: { entry, label }, mean }: (typeof own)[number]) => {
+    return { name: listed([isOther ? entry : label]), score: mean };
+  };
+  const compared = [named(first), named(alternative)] as const;
+  const plain = leadSentence(compared, { scale, difference: first.mean - alternative.mean });
   const deciding = sheet.decidingTasks(task);
   const isSeen = (part: string) => deciding.includes(part) && sheet.heldOut(part) === undefined;
   if (first.row.isChosen && sheet.partsOf(task).some(isSeen)) {
-    return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
+    return { verdict: `${plain} It was chosen on these items, so its score is optimistic.` };
   }
   const others = own.filter(({ row }) => row !== first.row);
   const leads = compareRow(
@@ -335,25 +353,24 @@ function compareRows(
     task,
     sheet,
   );
-  if (leads.length < others.length) {
-    return { verdict: "Whether the highest score is significantly above the others is unknown." };
-  }
+  const leadOver = (one: (typeof own)[number]) => leads[others.indexOf(one)];
+  const lead = leadOver(alternative);
+  if (leads.length < others.length || !lead) return { verdict: `${plain} Whether that is significant is unknown.` };
   // A control may be above the highest row.
-  const isUnclear = (one: (typeof own)[number]) =>
-    one.mean >= first.mean || !isSignificant(leads[others.indexOf(one)]?.pValue);
-  const namesOf = (some: readonly { readonly row: Row }[]) => listed(some.map(({ row }) => row.label));
+  const isUnclear = (one: (typeof own)[number]) => one.mean >= first.mean || !isSignificant(leadOver(one)?.pValue);
   const unclear = rest.filter(isUnclear);
   const controls = own.filter(isControl).filter(isUnclear);
-  const areCrossed = leads.some(({ resampled }) => Object.keys(resampled.factors).length > 0);
-  const holm = leads.length > 1 ? ", with Holm's correction" : "";
-  const how = `tests on the same items${areCrossed ? " and over experts" : ""}, at 5%${holm}`;
-  if (unclear.length === 0) {
-    const except = controls.length === 0 ? "" : ` except ${namesOf(controls)}`;
-    return { best: first.row, verdict: `${label} is significantly above every other row${except} (${how}).`, leads };
-  }
-  const names = namesOf([...unclear, ...controls]);
-  const verdict = `No row is marked best: ${label} is highest, but not significantly above ${names} (${how}).`;
-  return { verdict, leads };
+  const except = controls.length === 0 ? "" : ` except ${namesOf(controls)}`;
+  const tested =
+    unclear.length === 0
+      ? `It is significantly above every other row${except}.`
+      : `It is not significantly above ${namesOf([...unclear, ...controls])}.`;
+  return {
+    ...(unclear.length === 0 ? { best: first.row } : {}),
+    isClear: !isUnclear(alternative),
+    verdict: `${leadSentence(compared, { scale, ...lead })} ${tested}`,
+    leads,
+  };
 }
 
 /** `a, b and c`; if there are too many, the number of the others. Labels with commas are quoted. */

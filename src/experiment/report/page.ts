@@ -42,7 +42,6 @@ import {
 const MAX_COMPARISONS = 50;
 const MAX_NAMED = 6;
 const MAX_SCORES = 400;
-const MAX_VERDICTS = 3;
 const MAX_RECIPES = 60;
 
 /** @param isVariant whether the page of all variants links to it */
@@ -50,6 +49,7 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
   const shownRecipes = recipes.slice(0, MAX_RECIPES);
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
+  const headline = overviews.find(({ verdict }) => verdict !== "");
   const { compared, published, selections } = report;
   const language = languageTable(report.scores);
   const scores = scoreList(report, MAX_SCORES);
@@ -61,15 +61,16 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     {
       id: "variants",
       title: "The variants",
-      lead: report.intervals,
       figures: compared.map((table) => variantsFigure(table, report.variants)),
     },
     {
       id: "overview",
       title: "The result",
-      lead: report.intervals,
       legend: legendOf(overviews),
-      figures: overviews.flatMap((overview) => [barFigure(overview, shownRecipes), ...leadFigure(overview)]),
+      figures: overviews.flatMap((overview) => [
+        barFigure(overview === headline ? { ...overview, verdict: "" } : overview, shownRecipes),
+        ...leadFigure(overview),
+      ]),
     },
     {
       id: "published-scores",
@@ -145,19 +146,18 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     lead: leadOf(report),
     notes: report.notes,
     ...(isVariant ? { up: { text: "All variants", href: "../../index.html" } } : {}),
-    verdicts: [{ title: compared[0]?.title ?? "", verdict: report.verdict, bars: [] }, ...overviews]
-      .filter(({ verdict }) => verdict !== "")
-      .slice(0, MAX_VERDICTS)
-      .map(({ title, verdict, bars }) => ({
-        ...{ title: overviews.length + compared.length > 1 ? title : "", text: verdict },
-        isOpen: !bars.some(({ isBest }) => isBest),
-      })),
+    // The other tasks' are with their bars.
+    verdicts: headline
+      ? [{ title: overviews.length > 1 ? headline.title : "", text: headline.verdict, isOpen: !headline.isClear }]
+      : report.verdict === ""
+        ? []
+        : [{ title: compared[0]?.title ?? "", text: report.verdict, isOpen: true }],
     state: {
       text: [describeProgress(report), ...report.warnings, describeBackend(report)].join(" "),
       isOpen: progress.left + progress.waiting + progress.failed > 0 || report.warnings.length > 0,
     },
     sections: withOwnIds(sections.filter(({ figures }) => figures.length > 0)),
-    footer: `Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
+    footer: `${report.intervals} Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
   };
 }
 
@@ -266,7 +266,8 @@ export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] =
     id,
     title,
     note: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.`,
-    verdict: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
+    verdict,
+    below: [choice, missing].filter((sentence) => sentence !== "").join(" "),
     scale,
     rows: bars.map(({ own, ...bar }) => ({
       ...bar,

@@ -57,8 +57,10 @@ export interface Overview {
   readonly items: string;
   /** How configurations were chosen, in a sentence; empty if none were. */
   readonly choice: string;
-  /** Whether the highest row is significantly above the others, in a sentence; empty if there is one row. */
+  /** What the highest row scores, against the best alternative and the others, in sentences; empty if there is one row. */
   readonly verdict: string;
+  /** Whether the highest row is significantly above the best alternative. */
+  readonly isClear: boolean;
   /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
   /** Every row, with or without results; `bars` has those with results, in the same order. */

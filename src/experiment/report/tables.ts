@@ -12,7 +12,7 @@ import { plural } from "../../kit/printing/index.js";
 import type { ExperimentReport, Flips, Overview, ReportTable, ScoreRow, SearchRow } from "./report-data.js";
 
 export const INTERVALS =
-  "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's.";
+  "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's. Significance is of tests on the same items, and over experts where rows have several, at 5% with Holm's correction.";
 
 /** The rule that `compareItems` follows, as `layergraft compare` prints it. */
 export const DIFFERENCES =
@@ -68,7 +68,7 @@ function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
   };
 }
 
-const LEADS = `Differences on the same items. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (Student's t); otherwise over items (McNemar's exact test, or sign flips). ${DIFFERENCES} p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.`;
+const LEADS = `Differences on the same items; significant where p is below 5%. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (Student's t); otherwise over items (McNemar's exact test, or sign flips). ${DIFFERENCES} p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.`;
 
 /** The rounds of a search, if there are several, and its configurations. */
 export function searchTables(search: SearchRow): ReportTable[] {
@@ -226,6 +226,6 @@ export function overviewLines({ title, protocol, items, choice, verdict, missing
     ...terminalLines({ columns: [...columns, ...several], rows }),
     "",
     ...(details.length > 0 ? [...details, ""] : []),
-    ...[choice, verdict, missing].filter((sentence) => sentence !== ""),
+    ...[verdict, choice, missing].filter((sentence) => sentence !== ""),
   ];
 }
