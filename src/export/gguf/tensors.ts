@@ -141,7 +141,7 @@ function addExperts(list: TensorList, index: number, experts: ExpertWeights): vo
   const name = (of: string) => `blk.${index}.ffn_${of}_exps`;
   list.addWeight(`blk.${index}.ffn_gate_inp.weight`, router.weight, index);
   if (router.bias) list.addWeight(`blk.${index}.ffn_gate_inp.bias`, router.bias, index);
-  if (correction) list.addWeight(`blk.${index}.exp_probs_b.bias`, correction, index);
+  if (correction) list.addWeight(`blk.${index}.exp_probs_b.bias`, correction.weight, index);
   list.addExperts(name("gate"), index, gate);
   list.addExperts(name("up"), index, up);
   if (gateUp) list.addPairs([name("gate"), name("up")], index, gateUp);
