@@ -383,6 +383,50 @@ it("the bytes of a large model do not depend on the number of threads", { tags: 
   }
 });
 
+it.each([
+  ["keeps its promise", 2, false],
+  ["misleads", 1, true],
+] as const)("ties counts signs while it measures, and again where a sample %s", async (_, sampled, isRepeated) => {
+  // Elsewhere changes of 2 cancel out, but for one in a hundred; where a sample is taken both experts have `sampled`.
+  const shape = [1024, 520] as const;
+  const isSampled = new Set(
+    Array.from({ length: 33 }, (_, turn) => {
+      const run = turn * 2 ** 14 + ((Math.imul(turn, 0x9e3779b1) >>> 0) % (2 ** 14 - 512));
+      return Math.floor(run / 512);
+    }),
+  );
+  const changeOf = (expert: number, i: number) => {
+    if (isSampled.has(Math.floor(i / 512))) return sampled;
+    return i % 100 === 0 || expert === 0 ? -2 : 2;
+  };
+  const tall = (change: (i: number) => number) => {
+    const values = Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => change(i));
+    const edit = (tensors: TensorData[]) =>
+      tensors.map((tensor): TensorData => {
+        if (tensor.name !== "model.embed_tokens.weight") return tensor;
+        return { ...tensor, dtype: "F32", shape: [...shape], data: new Uint8Array(values.buffer) };
+      });
+    return bench.model({ tied: true, edit });
+  };
+  const [base, ...models] = [
+    await tall(() => 0),
+    await tall((i) => changeOf(0, i)),
+    await tall((i) => changeOf(1, i)),
+  ] as const;
+  const phases = new Set<string>();
+  const onProgress = ({ phase }: { readonly phase: string }) => phases.add(phase);
+  const plan = await planRecipe({ method: "ties", base, models, density: 0.5 });
+  const { out } = await executePlan(plan, { out: bench.next("out"), onProgress });
+  const found = toNumbers((await readFolder(out)).get("model.embed_tokens.weight") as ReadTensor);
+  // The sampled ones are 3% and all positive: they decide, unless they are below the threshold.
+  const wanted = (i: number) => {
+    if (isSampled.has(Math.floor(i / 512))) return isRepeated ? 0 : 2;
+    return isRepeated || i % 100 === 0 ? -2 : 2;
+  };
+  expect([...found].findIndex((x, i) => x !== wanted(i))).toBe(-1);
+  expect(phases.has("measuring the sign that most changes have")).toBe(isRepeated);
+});
+
 it("float64 is computed in float32 and written as float64", async () => {
   const double = (tensors: TensorData[]) =>
     tensors.map((tensor): TensorData => {

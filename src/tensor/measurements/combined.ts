@@ -2,8 +2,8 @@
 
 import type { Shape } from "../../kit/index.js";
 import type { Value } from "../expressions/expression.js";
-import { type GramJob, type Job, partOf } from "../streaming/program.js";
-import { addUp, concatenate, type DeltaStatistics, totalStatistics } from "../streaming/results.js";
+import { type GramJob, type Job, partOf, type SignsJob } from "../streaming/program.js";
+import { concatenate, type DeltaStatistics, totalStatistics } from "../streaming/results.js";
 import { type Binding, type Combine, combined, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** Dot products of values: symmetric, [values, values], float64. */
@@ -80,11 +80,10 @@ export function* measureSigns(
   { label, values, combine }: SignsMeasurement,
   binding: Binding,
 ): Measuring<readonly number[]> {
-  const jobs = values.map((value): Job => ({ kind: "signs", name: label, value: binding.evaluation(value) }));
-  const counts = (yield { jobs }).map((total) => {
-    // Sums of what each piece counted.
-    const pieces = total as readonly Float64Array[];
-    const [positive = 0, negative = 0] = pieces.reduce((sum, piece) => addUp(sum, piece), new Float64Array(2));
+  const jobs = values.map((value): SignsJob => ({ kind: "signs", name: label, value: binding.evaluation(value) }));
+  const totals = yield { jobs };
+  const counts = values.map((_, i) => {
+    const [positive = 0, negative = 0] = (totals[i] ?? []) as Float64Array;
     return { positive, negative };
   });
   return combined(combine, counts);

@@ -1,6 +1,7 @@
 // Runs the measurements of a plan; independent measurements share passes.
 
-import { LayergraftError, usageError } from "../../kit/index.js";
+import { isDeepStrictEqual } from "node:util";
+import { groupBy, LayergraftError, usageError } from "../../kit/index.js";
 import {
   leavesOf,
   type Measured,
@@ -12,7 +13,16 @@ import {
 import { Resolver, type Sources } from "../expressions/resolve.js";
 import { Collector, isReporting } from "../streaming/job-kinds.js";
 import { countBytes } from "../streaming/pieces.js";
-import { type Job, type Payload, type Program, remembered } from "../streaming/program.js";
+import {
+  type CountJob,
+  type Job,
+  type Payload,
+  type Program,
+  rangeOf,
+  remembered,
+  type SignsJob,
+  storedTerms,
+} from "../streaming/program.js";
 import { resultsByJob } from "../streaming/results.js";
 import { type RunOptions, runProgram } from "../streaming/run-program.js";
 import { arithmeticOf } from "../streaming/value-operation.js";
@@ -28,7 +38,7 @@ import {
 } from "./combined.js";
 import { CUT, type CutMeasurement, measureCut } from "./cut.js";
 import type { GatesMeasurement, MeasureGates } from "./gates.js";
-import type { Binding, Combination, Combine, JobTotal, Measuring, Pass } from "./measurement.js";
+import type { Binding, Combination, Combine, JobTotal, Measuring, MeasuringJob, Pass } from "./measurement.js";
 import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
 import { measureScales, type ScalesMeasurement } from "./scales.js";
@@ -137,66 +147,125 @@ export async function measureAll(
       measured.set(one.id, await gates(one, sources, run));
     }
     const others = ready.filter((one) => one.kind !== "gates");
-    for (const [id, result] of await measureTogether(others, sources, measured, run)) measured.set(id, result);
+    const cuts = new Set(others.flatMap((one) => (one.kind === "cut" && !one.isExact ? [one.id] : [])));
+    const early = waiting.filter((one) => one.kind === "signs" && needsOf(one).some((id) => !measured.has(id)));
+    const soon = early.filter((one) => needsOf(one).every((id) => cuts.has(id))) as SignsMeasurement[];
+    for (const [id, result] of await measureTogether(others, soon, sources, measured, run)) measured.set(id, result);
     await onMeasured?.(measured);
   }
 }
 
-/** Runs independent measurements, one program per round of passes. */
+/**
+ * Runs independent measurements, one program per round of passes.
+ * @param soon need only cuts among them: measured in the same pass where samples promise what all these cuts will find, and
+ *   missing in the result otherwise
+ */
 async function measureTogether(
   measurements: readonly Streamed[],
+  soon: readonly SignsMeasurement[],
   sources: Sources,
   measured: Measured,
   run: Omit<RunOptions, "phase">,
 ): Promise<Map<string, MeasuredResult>> {
-  const resolver = new Resolver(sources, measured);
+  /** With what is promised. */
+  const supposed = new Map(measured);
+  const resolver = new Resolver(sources, supposed);
   const binding: Binding = {
     evaluation: remembered((value: Value) => resolver.evaluation(value)),
     tensor: (leaf) => resolver.tensor(leaf),
     numbers: (id) => (measured.get(id) ?? []) as readonly number[],
   };
-  let active = measurements.map((measurement) => {
+  const begin = (measurement: Streamed) => {
     const measure = MEASURE[measurement.kind] as (one: Streamed, binding: Binding) => Measuring<MeasuredResult>;
     return { id: measurement.id, steps: measure(measurement, binding), totals: [] as JobTotal[] };
-  });
+  };
+  let active = measurements.map(begin);
   const results = new Map<string, MeasuredResult>();
   const phase = `measuring ${nameOf(measurements)}`;
   while (active.length > 0) {
     const passes: Required<Pass>[] = [];
-    active = active.filter((one) => {
+    const promised = new Map<string, readonly number[]>();
+    const advance = (one: (typeof active)[number]) => {
       const step = one.steps.next(one.totals.splice(0));
       if (step.done) results.set(one.id, step.value);
       else {
+        const { jobs, expected = [], onTotal } = step.value;
         const keep = (job: number, total: JobTotal) => {
           one.totals[job] = total;
         };
-        passes.push({ onTotal: keep, ...step.value });
+        if (expected.length > 0) promised.set(one.id, expected);
+        passes.push({ jobs, expected, onTotal: onTotal ?? keep });
       }
       return !step.done;
-    });
+    };
+    active = active.filter(advance);
+    for (const one of soon.filter((one) => needsOf(one).every((id) => promised.has(id)))) {
+      for (const id of needsOf(one)) supposed.set(id, endsOf(promised.get(id) ?? []));
+      active.push(...[begin(one)].filter(advance));
+    }
     await runPasses(passes, resolver, { ...run, phase });
   }
+  const isKept = (id: string) =>
+    isDeepStrictEqual(endsOf((results.get(id) ?? []) as readonly number[]), supposed.get(id));
+  for (const one of soon) if (!needsOf(one).every(isKept)) results.delete(one.id);
   return results;
 }
+
+/** The magnitudes of a cut. */
+const endsOf = ({ [CUT.low]: low = 0, [CUT.high]: high = Number.POSITIVE_INFINITY }: readonly number[]) => [low, high];
 
 function nameOf(measurements: readonly Measurement[]): string {
   const labels = new Set(measurements.map(({ label }) => label));
   return labels.size <= 2 ? [...labels].join(", ") : `${measurements.length} quantities`;
 }
 
-async function runPasses(passes: readonly Required<Pass>[], resolver: Resolver, options: RunOptions): Promise<void> {
-  const owners = passes.flatMap((pass) => pass.jobs.map((_, job) => ({ pass, job })));
-  const jobs: Job[] = passes.flatMap((pass) => pass.jobs);
-  const collector = new Collector<Payload>(jobs, (index, total) => {
-    const { pass, job } = owners[index] as (typeof owners)[number];
-    pass.onTotal(job, total);
+/** A job of a pass. */
+interface Owned {
+  readonly job: MeasuringJob;
+  readonly take: (total: JobTotal) => void;
+}
+
+/** Counts that share a reading at most, as each takes memory of every thread. */
+const MOST_JOINT = 4;
+
+/** The jobs of passes, where counts of values that end in the same stored range are together. */
+function groupJobs(owned: readonly Owned[]): Owned[][] {
+  const groups = groupBy(owned, ({ job }) => {
+    const last = "value" in job ? storedTerms(job.value).at(-1) : undefined;
+    if (!last || !isCount(job)) return job;
+    const { elements, columns, first } = job.value;
+    return JSON.stringify([everyOf(job), elements, columns, first, rangeOf(last)]);
   });
+  return [...groups.values()].flatMap((group) => {
+    const count = Math.ceil(group.length / MOST_JOINT);
+    return Array.from({ length: count }, (_, i) => group.slice(i * MOST_JOINT, (i + 1) * MOST_JOINT));
+  });
+}
+
+const isCount = (job: MeasuringJob): job is CountJob | SignsJob => job.kind === "count" || job.kind === "signs";
+const everyOf = (job: CountJob | SignsJob) => (job.kind === "count" ? job.every : undefined);
+
+async function runPasses(passes: readonly Required<Pass>[], resolver: Resolver, options: RunOptions): Promise<void> {
+  const groups = groupJobs(
+    passes.flatMap(({ jobs, onTotal }) =>
+      jobs.map((job, index): Owned => ({ job, take: (total) => onTotal(index, total) })),
+    ),
+  );
+  const jobs = groups.map((group): Job => {
+    const [{ job }] = group as [Owned];
+    if (!isCount(job)) return job;
+    return { kind: "joint", name: job.name, jobs: group.map((one) => one.job).filter(isCount), every: everyOf(job) };
+  });
+  const take = (index: number, total: readonly Float64Array[] | Payload) => {
+    const group = groups[index] as Owned[];
+    if ("reports" in total) for (const [i, report] of total.reports.entries()) group[i]?.take(report);
+    else group[0]?.take(total);
+  };
+  const collector = new Collector<Payload>(jobs, take);
   const program = { inputs: resolver.inputs, outputs: [], jobs };
   const outcome = await runProgram(program, { ...options, onPiece: (index, payload) => collector.add(index, payload) });
   resultsByJob(outcome, jobs.length).forEach((pieces, index) => {
-    if (isReporting(jobs[index] as Job)) return;
-    const { pass, job } = owners[index] as (typeof owners)[number];
-    pass.onTotal(job, pieces);
+    if (!isReporting(jobs[index] as Job)) take(index, pieces);
   });
 }
 
@@ -223,8 +292,7 @@ export function measuringPrograms(
 
 /** How often a measurement reads its values. */
 function timesOf(measurement: Measurement): number {
-  if (measurement.kind === "cut") return measurement.isExact ? 3 : 2;
-  return measurement.kind === "order" ? 2 : 1;
+  return measurement.kind === "cut" && measurement.isExact ? 2 : 1;
 }
 
 export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {

@@ -3,7 +3,7 @@
 import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
 import { CheckpointError } from "../../kit/index.js";
 import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
-import type { Evaluation, Job, Payload } from "../streaming/program.js";
+import type { CountJob, Evaluation, Job, Payload, SignsJob } from "../streaming/program.js";
 import { type Arithmetic, arithmeticOf } from "../streaming/value-operation.js";
 
 export interface Labelled {
@@ -47,13 +47,17 @@ export interface Binding {
 }
 
 /** Combined results of a job: numbers per piece, or the sum of its payloads. */
-export type JobTotal = readonly Float64Array[] | Payload;
+export type JobTotal = readonly Float64Array[] | Payload | Uint32Array;
+
+export type MeasuringJob = Job | CountJob | SignsJob;
 
 /** One pass over weights. */
 export interface Pass {
-  readonly jobs: readonly Job[];
+  readonly jobs: readonly MeasuringJob[];
   /** Called with the total of each job; jobs end in any order. Without it, the totals are kept until the pass ends. */
   readonly onTotal?: (job: number, total: JobTotal) => void;
+  /** The magnitudes that a sample promises, where it leaves no other. */
+  readonly expected?: readonly number[] | undefined;
 }
 
 /** Yields passes, gets their totals, and returns the numbers found, or a mask. */

@@ -44,7 +44,7 @@ const EVERYTHING: KeyRanges = { from: 0, shift: 13, bins: BINS };
 const UNKNOWN: Counted = { range: EVERYTHING, below: 0, count: 0 };
 
 /** Fewer elements than this are counted without a sample. */
-const SAMPLED = 2 ** 22;
+const SAMPLED = 2 ** 19;
 /** A sample has about this many runs, but no more than one in so many elements. */
 const RUNS = 2 ** 13;
 const RUN_EVERY = 2 ** 14;
@@ -70,7 +70,8 @@ export function* atRanks(
     const jobs = evaluations.map((value): CountJob => {
       return { kind: "count", name: label, value, ranges, ...(every ? { every } : {}) };
     });
-    yield { jobs, onTotal: (_, total) => addTo(counts, total as Uint32Array) };
+    const expected = wanted.every(({ bins }) => bins === 1) ? wanted.map(({ from }) => magnitudeOf(from)) : undefined;
+    yield { jobs, onTotal: (_, total) => addTo(counts, total as Uint32Array), expected };
     const below = counts.splice(0, ends.length).map((one) => one.below);
     const elements = every ? (counts[0] as Counts).inside : all;
     return [ranksOf(elements / all, elements, below), counts];
@@ -93,13 +94,15 @@ export function* atRanks(
       if (rank >= all) return { magnitude: Number.POSITIVE_INFINITY, below: all, equal: 0 };
       const { range, below, count } = (counts[ranges.indexOf(before)] as Counts).at(rank) ?? UNKNOWN;
       if (range.bins > 1) return range;
-      const magnitude = new Float32Array(Uint32Array.of(range.from).buffer)[0] as number;
+      const magnitude = magnitudeOf(range.from);
       if (Number.isNaN(magnitude)) throw notFinite(id);
       return { magnitude, below, equal: count };
     });
     if (known.every((one) => "magnitude" in one)) return [...known];
   }
 }
+
+const magnitudeOf = (key: number) => new Float32Array(Uint32Array.of(key).buffer)[0] as number;
 
 /** The counters of a range of keys. */
 class Counts {
@@ -143,9 +146,11 @@ class Counts {
     const share = Math.min(Math.max(rank / this.inside, 0), 1);
     const margin = 1 + DEVIATIONS * Math.sqrt(share * (1 - share) * this.inside * SAMPLE_RUN);
     const { from, shift, bins } = this.range;
-    const binAt = (at: number, outside: number) => Math.floor((this.at(at)?.range.from ?? outside) / 2 ** shift);
-    const low = binAt(rank - margin, from) * 2 ** shift;
-    const width = (binAt(rank + margin, from + (bins - 1) * 2 ** shift) + 1) * 2 ** shift - low;
+    const [first, last] = [this.at(rank - margin)?.range, this.at(rank + margin)?.range];
+    if (first?.bins === 1 && first.from === last?.from) return first;
+    const binOf = (key: number) => Math.floor(key / 2 ** shift);
+    const low = binOf(first?.from ?? from) * 2 ** shift;
+    const width = (binOf(last?.from ?? from + (bins - 1) * 2 ** shift) + 1) * 2 ** shift - low;
     const narrowed = Math.max(0, Math.ceil(Math.log2(width / BINS)));
     return { from: low, shift: narrowed, bins: width / 2 ** narrowed };
   }

@@ -3,7 +3,7 @@ import { bytesPerValue, encodedBytes, type SplitEncoding, splitBlocks, splitByte
 import { bytesPerElement, isFloatDType } from "../../kit/index.js";
 import type { Evaluator } from "./evaluate-block.js";
 import type { Inputs, OutputFiles, Traffic } from "./files.js";
-import { analyze, count, delta, gram, lowRank, maxima, signs, ties } from "./measure-jobs.js";
+import { analyze, delta, gram, joint, lowRank, maxima, ties } from "./measure-jobs.js";
 import { COPY_BLOCK_BYTES, cutIntoPieces, eachBlock, type Piece } from "./pieces.js";
 import {
   type CompareCopyJob,
@@ -144,10 +144,9 @@ const KINDS = {
   "compare-copy": compareCopy,
   compare,
   delta,
-  signs,
+  joint,
   ties,
   analyze,
-  count,
   gram,
   maxima,
   "low-rank": lowRank,

@@ -1,4 +1,5 @@
 // Jobs that measure values.
+import type { Kernels } from "../../kernels/index.js";
 import { Random } from "../../kit/index.js";
 import type { NumberKind, PayloadKind } from "./job-kinds.js";
 import { lowRank as approximate, type LowRankFactors } from "./low-rank.js";
@@ -8,11 +9,13 @@ import {
   type CountJob,
   countersOf,
   type DeltaJob,
+  evaluationsOf,
   type GramJob,
+  type Joint,
+  type JointJob,
   type LowRankJob,
   type MaximaJob,
   SAMPLE_RUN,
-  type SignsJob,
   type TiesJob,
 } from "./program.js";
 import { addCounts, addDelta, addUp, concatenate } from "./results.js";
@@ -30,84 +33,117 @@ export const delta: NumberKind<DeltaJob> = {
     },
 };
 
-export const signs: NumberKind<SignsJob> = {
+export const ties: NumberKind<TiesJob> = {
   begin: ({ evaluator }) => {
     const { kernels } = evaluator;
-    const sums = kernels.allocate(16);
+    const counts = kernels.allocate(8);
     return (job, begin, end) => {
-      kernels.doubles(sums, 2).fill(0);
+      const { magnitude, nth } = job;
+      const [key = 0] = new Uint32Array(Float32Array.of(magnitude).buffer);
+      let at = -1;
+      kernels.counters(counts, 2).fill(0);
       eachBlock(job, begin, end, (from, to) => {
-        kernels.wasm.countSigns(evaluator.sum(job.value, from, to), to - from, sums);
+        const values = evaluator.sum(job.value, from, to);
+        const before = kernels.counters(counts, 2)[1] as number;
+        kernels.wasm.countKeys(values, to - from, key, 0, 1, counts);
+        if (nth === undefined || nth < before || nth >= (kernels.counters(counts, 2)[1] as number)) return;
+        const sizes = kernels.floats(values, to - from).map(Math.abs);
+        at = sizes.indexOf(magnitude);
+        for (let i = before; i < nth; i++) at = sizes.indexOf(magnitude, at + 1);
+        at += from;
       });
-      return [...kernels.doubles(sums, 2)];
+      return [kernels.counters(counts, 2)[1] as number, at];
     };
   },
-};
-
-export const ties: NumberKind<TiesJob> = {
-  begin:
-    ({ evaluator }) =>
-    (job, begin, end) => {
-      let [count, at] = [0, -1];
-      eachBlock(job, begin, end, (from, to) => {
-        const values = evaluator.kernels.floats(evaluator.sum(job.value, from, to), to - from);
-        for (let i = 0; i < values.length; i++) {
-          if (Math.abs(values[i] as number) === job.magnitude && count++ === job.nth) at = from + i;
-        }
-      });
-      return [count, at];
-    },
 };
 
 /** Counters that are taken at once. */
 const TAKEN = 2 ** 14;
 
-/** Addresses of counters and of pairs that are taken from them. */
-interface Counters {
-  readonly length: number;
-  readonly counts: number;
-  readonly pairs: number;
+/** Takes the values of blocks, one after the other, and reports of all of them. */
+interface Count {
+  readonly take: (values: number, n: number) => void;
+  readonly report: () => Float64Array | Uint32Array;
 }
 
-export const count: PayloadKind<CountJob, Uint32Array> = {
-  join: addCounts,
-  begin: ({ evaluator }) => {
-    const { kernels } = evaluator;
-    let counters: Counters | undefined;
-    return (job, begin, end) => {
-      const { value, ranges, every } = job;
-      const length = ranges.reduce((sum, range) => sum + countersOf(range), 0);
-      if (length > (counters?.length ?? 0)) {
-        counters = { length, counts: kernels.allocate(length * 4), pairs: kernels.allocate(TAKEN * 8) };
-      }
-      const { counts, pairs } = counters as Counters;
-      const add = (from: number, to: number) => {
-        const values = evaluator.sum(value, from, to);
+function countSigns(kernels: Kernels): () => Count {
+  const sums = kernels.allocate(16);
+  return () => {
+    kernels.doubles(sums, 2).fill(0);
+    return {
+      take: (values, n) => kernels.wasm.countSigns(values, n, sums),
+      report: () => kernels.doubles(sums, 2).slice(),
+    };
+  };
+}
+
+function countKeys(kernels: Kernels): (job: CountJob) => Count {
+  const pairs = kernels.allocate(TAKEN * 8);
+  let [length, counts] = [0, 0];
+  return ({ ranges }) => {
+    const needed = ranges.reduce((sum, range) => sum + countersOf(range), 0);
+    if (needed > length) {
+      length = 2 ** Math.ceil(Math.log2(needed)); // what was allocated before stays
+      counts = kernels.allocate(length * 4);
+    }
+    return {
+      take(values, n) {
         let at = counts;
         for (const range of ranges) {
-          kernels.wasm.countKeys(values, to - from, range.from, range.shift, range.bins, at);
+          kernels.wasm.countKeys(values, n, range.from, range.shift, range.bins, at);
           at += countersOf(range) * 4;
         }
-      };
-      if (every === undefined) eachBlock(job, begin, end, add);
-      else {
-        for (let turn = Math.floor(begin / every); turn * every < end; turn++) {
-          // Not always at the same place of a row, but at the start of stored blocks.
-          const within = turn * every + ((Math.imul(turn, 0x9e3779b1) >>> 0) % (every - SAMPLE_RUN));
-          const from = within - (within % SAMPLE_RUN);
-          if (from >= begin && from + SAMPLE_RUN <= end) add(from, from + SAMPLE_RUN);
+      },
+      report() {
+        const taken: number[] = [];
+        for (let from = 0; from < needed; from += TAKEN) {
+          const count = kernels.wasm.takeCounts(counts + from * 4, Math.min(TAKEN, needed - from), pairs);
+          const found = kernels.counters(pairs, count * 2);
+          for (let i = 0; i < found.length; i += 2) taken.push(from + (found[i] as number), found[i + 1] as number);
         }
-      }
-      const taken: number[] = [];
-      for (let from = 0; from < length; from += TAKEN) {
-        const count = kernels.wasm.takeCounts(counts + from * 4, Math.min(TAKEN, length - from), pairs);
-        const found = kernels.counters(pairs, count * 2);
-        for (let i = 0; i < found.length; i += 2) taken.push(from + (found[i] as number), found[i + 1] as number);
-      }
-      return Uint32Array.from(taken);
+        return Uint32Array.from(taken);
+      },
+    };
+  };
+}
+
+export const joint: PayloadKind<JointJob, Joint> = {
+  join: (total, piece) => ({
+    reports: total.reports.map((one, i) => {
+      const own = piece.reports[i] as Float64Array | Uint32Array;
+      return one instanceof Uint32Array ? addCounts(one, own as Uint32Array) : addUp(one, own as Float64Array);
+    }),
+  }),
+  begin: ({ evaluator }) => {
+    const { kernels } = evaluator;
+    /** By place among the jobs of a joint one. */
+    const begun: { readonly keys: ReturnType<typeof countKeys>; readonly signs: ReturnType<typeof countSigns> }[] = [];
+    return (job, begin, end) => {
+      const counts = job.jobs.map((one, place) => {
+        begun[place] ??= { keys: countKeys(kernels), signs: countSigns(kernels) };
+        return one.kind === "signs" ? begun[place].signs() : begun[place].keys(one);
+      });
+      const values = evaluationsOf(job);
+      const take = (from: number, to: number) => {
+        const addresses = evaluator.sums(values, from, to);
+        for (const [i, count] of counts.entries()) count.take(addresses[i] as number, to - from);
+      };
+      if (job.every === undefined) eachBlock(job, begin, end, take);
+      else eachRun(job.every, begin, end, take);
+      return { reports: counts.map((count) => count.report()) };
     };
   },
 };
+
+/** Calls `each` for the runs of a sample that are in [begin, end). */
+function eachRun(every: number, begin: number, end: number, each: (from: number, to: number) => void): void {
+  for (let turn = Math.floor(begin / every); turn * every < end; turn++) {
+    // Not always at the same place of a row, but at the start of stored blocks.
+    const within = turn * every + ((Math.imul(turn, 0x9e3779b1) >>> 0) % (every - SAMPLE_RUN));
+    const from = within - (within % SAMPLE_RUN);
+    if (from >= begin && from + SAMPLE_RUN <= end) each(from, from + SAMPLE_RUN);
+  }
+}
 
 export const gram: PayloadKind<GramJob, Float64Array> = {
   join: (total, piece, { axis }) => (axis === "rows" ? concatenate([total, piece], Float64Array) : addUp(total, piece)),

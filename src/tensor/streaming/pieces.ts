@@ -142,7 +142,7 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
 /** How often a job reads its values; a fraction if it reads a part. */
 function passesOf(job: Job): number {
   if (job.kind === "low-rank") return MAX_PASSES;
-  if (job.kind === "count" && job.every) return SAMPLE_RUN / job.every;
+  if (job.kind === "joint" && job.every) return SAMPLE_RUN / job.every;
   const within = withinOf(job);
   return within ? (within.end - within.begin) / (evaluationsOf(job)[0]?.elements ?? 1) : 1;
 }

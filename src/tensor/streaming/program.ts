@@ -224,7 +224,7 @@ export interface DeltaJob extends OfValue {
   readonly minus?: Evaluation;
 }
 
-/** How many elements are positive and how many negative. Result per piece: [positive, negative]. */
+/** How many elements are positive and how many negative. Reports a Float64Array per piece: [positive, negative]. */
 export interface SignsJob extends OfValue {
   readonly kind: "signs";
 }
@@ -251,6 +251,14 @@ export interface CountJob extends OfValue {
   readonly ranges: readonly KeyRanges[];
   /** Counts only one run of `SAMPLE_RUN` elements of each `every` ones. */
   readonly every?: number;
+}
+
+/** Counts of values with the same elements, block by block: what they have in common is read once. Reports what each reports. */
+export interface JointJob extends Named {
+  readonly kind: "joint";
+  readonly jobs: readonly (CountJob | SignsJob)[];
+  /** As of all its jobs. */
+  readonly every?: number | undefined;
 }
 
 /** Counts the elements of a magnitude. Result per piece: [how many, index of the `nth` or -1]. */
@@ -298,7 +306,11 @@ export interface LowRankJob extends OfValue {
 }
 
 /** Data that a piece reports in addition to numbers. */
-export type Payload = AnalyzedPiece | LowRankFactors | Float64Array | Uint32Array;
+export type Payload = AnalyzedPiece | LowRankFactors | Float64Array | Joint;
+
+export interface Joint {
+  readonly reports: readonly (Float64Array | Uint32Array)[];
+}
 
 /**
  * How several experts differ from one base, per row and as a whole. Reports a payload per piece, see `AnalyzedPiece`.
@@ -332,10 +344,9 @@ export type Job =
   | CompareCopyJob
   | CompareJob
   | DeltaJob
-  | SignsJob
+  | JointJob
   | TiesJob
   | AnalyzeJob
-  | CountJob
   | GramJob
   | MaximaJob
   | LowRankJob;
@@ -373,6 +384,8 @@ export function evaluationsOf(job: Job): readonly Evaluation[] {
       return [job.base, ...job.experts];
     case "gram":
       return job.values;
+    case "joint":
+      return job.jobs.map(({ value }) => value);
     default:
       return [job.value];
   }

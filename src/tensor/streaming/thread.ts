@@ -104,6 +104,7 @@ export interface ThreadReport {
 /** The arrays of a payload, which are moved and not copied. */
 function arraysOf(payload: Payload): readonly (Float32Array | Float64Array | Uint32Array)[] {
   if ("experts" in payload) return payload.experts.map(({ rows }) => rows);
+  if ("reports" in payload) return payload.reports;
   return "rank" in payload ? [payload.left, payload.right, payload.gains] : [payload];
 }
 
