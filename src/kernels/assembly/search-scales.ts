@@ -10,9 +10,14 @@ const STEP: f32 = 0.1;
 /** Far beyond what a float16 scale can hold, and small enough that sums of squares are finite. */
 const LARGEST: f32 = 1e12;
 
-// Work memory of one block.
-const weights = memory.data(BLOCK * 4, 16); // f32
-const weighted = memory.data(BLOCK * 4, 16); // f32, w x or w (x - mean)
+// Work memory of one block, f32: x or x - low, weights, and w x or w (x - mean). One address and fixed offsets reach all three.
+const work = memory.data(BLOCK * 12, 16);
+// @ts-ignore: decorator
+@inline
+const WEIGHTS = BLOCK * 4;
+// @ts-ignore: decorator
+@inline
+const WEIGHTED = BLOCK * 8;
 
 /** The minimum that belongs to the scale of the last `searchAffine`. */
 export let minimum: f32 = 0;
@@ -80,10 +85,12 @@ export function searchSymmetric(x: usize, n: i32, half: f32, squared: bool): f32
   const extreme = -least > most ? least : most;
   if (!(abs(extreme) < LARGEST)) return f32.NaN;
   if (abs(extreme) < 1e-30) return 0;
-  for (let i = 0; i < n; i += 4) {
-    const v = v128.load(x + (i << 2));
-    v128.store(weighted + (i << 2), squared ? f32x4.mul(f32x4.mul(v, v), v) : v);
-    v128.store(weights + (i << 2), squared ? f32x4.mul(v, v) : f32x4.splat(1));
+  const end = work + (<usize>n << 2);
+  for (let at = work; at < end; at += 16) {
+    const v = v128.load(x + at - work);
+    v128.store(at, v);
+    v128.store(at, squared ? f32x4.mul(v, v) : f32x4.splat(1), WEIGHTS);
+    v128.store(at, squared ? f32x4.mul(f32x4.mul(v, v), v) : v, WEIGHTED);
   }
   let bestGain = f32x4.splat(-1);
   let bestScale = f32x4.splat(0);
@@ -93,12 +100,10 @@ export function searchSymmetric(x: usize, n: i32, half: f32, squared: bool): f32
     const inverse = f32x4.div(f32x4.neg(stretch), f32x4.splat(extreme));
     let xl = f32x4.splat(0);
     let ll = f32x4.splat(0);
-    for (let i = 0; i < n; i++) {
-      const v = v128.load32_splat(x + (i << 2));
-      const level = clamp(f32x4.nearest(f32x4.mul(v, inverse)), -half, half - 1);
-      const w = v128.load32_splat(weights + (i << 2));
-      xl = f32x4.add(xl, f32x4.mul(v128.load32_splat(weighted + (i << 2)), level));
-      ll = f32x4.add(ll, f32x4.mul(f32x4.mul(w, level), level));
+    for (let at = work; at < end; at += 4) {
+      const level = clamp(f32x4.nearest(f32x4.mul(v128.load32_splat(at), inverse)), -half, half - 1);
+      xl = f32x4.add(xl, f32x4.mul(v128.load32_splat(at, WEIGHTED), level));
+      ll = f32x4.add(ll, f32x4.mul(f32x4.mul(v128.load32_splat(at, WEIGHTS), level), level));
     }
     const scale = f32x4.div(xl, ll);
     const gain = f32x4.mul(scale, xl);
@@ -115,22 +120,27 @@ const bests = memory.data(48, 16);
 let total: f32 = 0;
 let mean: f32 = 0;
 
+/** Sets where levels begin. What is below has the level 0, as no inverse scale is negative. */
+function storeAbove(x: usize, low: f32): void {
+  for (let i = 0; i < BLOCK * 4; i += 16) {
+    v128.store(work + i, f32x4.pmax(f32x4.sub(v128.load(x + i), f32x4.splat(low)), f32x4.splat(0)));
+  }
+}
+
 /**
- * Rounds 32 elements to the levels round((x - low) inverse) from 0 to `top`, one inverse per lane, and fits x = s l + b to
- * each by least squares; b is at most 0. Keeps the fits that are better than those so far.
+ * Rounds the 32 elements of `storeAbove` to levels of at most `top`, one inverse scale per lane, and fits x = s l + b to each
+ * by least squares; b is at most 0. Keeps the fits that are better than those so far.
  */
-function fitLevels(x: usize, low: f32, inverse: v128, top: f32): void {
-  const origin = f32x4.splat(low);
+function fitLevels(inverse: v128, top: f32): void {
   let l1 = f32x4.splat(0);
   let l2 = f32x4.splat(0);
   let cl = f32x4.splat(0);
-  for (let i = 0; i < BLOCK * 4; i += 4) {
-    const y = f32x4.sub(v128.load32_splat(x + i), origin);
-    const level = clamp(f32x4.nearest(f32x4.mul(y, inverse)), 0, top);
-    const wl = f32x4.mul(v128.load32_splat(weights + i), level);
+  for (let at = work; at < work + BLOCK * 4; at += 4) {
+    const level = f32x4.pmin(f32x4.nearest(f32x4.mul(v128.load32_splat(at), inverse)), f32x4.splat(top));
+    const wl = f32x4.mul(v128.load32_splat(at, WEIGHTS), level);
     l1 = f32x4.add(l1, wl);
     l2 = f32x4.add(l2, f32x4.mul(wl, level));
-    cl = f32x4.add(cl, f32x4.mul(v128.load32_splat(weighted + i), level));
+    cl = f32x4.add(cl, f32x4.mul(v128.load32_splat(at, WEIGHTED), level));
   }
   // Fits are compared by the variance that they explain, as sums of squares would cancel.
   const centre = f32x4.splat(mean);
@@ -178,7 +188,7 @@ export function searchAffine(x: usize, top: f32, from: f32, groups: i32): f32 {
   for (let i = 0; i < BLOCK * 4; i += 16) {
     const v = v128.load(x + i);
     const w = f32x4.add(root, f32x4.abs(v));
-    v128.store(weights + i, w);
+    v128.store(work + i, w, WEIGHTS);
     totals = f32x4.add(totals, w);
     products = f32x4.add(products, f32x4.mul(w, v));
   }
@@ -186,21 +196,23 @@ export function searchAffine(x: usize, top: f32, from: f32, groups: i32): f32 {
   mean = sumOfLanes(products) / total;
   for (let i = 0; i < BLOCK * 4; i += 16) {
     const difference = f32x4.sub(v128.load(x + i), f32x4.splat(mean));
-    v128.store(weighted + i, f32x4.mul(v128.load(weights + i), difference));
+    v128.store(work + i, f32x4.mul(v128.load(work + i, WEIGHTS), difference), WEIGHTED);
   }
   v128.store(bests, f32x4.splat(-1));
   v128.store(bests, f32x4.splat(range / top), 16);
   v128.store(bests, f32x4.splat(least), 32);
+  storeAbove(x, least);
   for (let group = 0; group < groups; group++) {
     const first: f32 = top + from + STEP * ((group as f32) * 4);
     const stretch = f32x4.add(f32x4.splat(first), f32x4(0, STEP, 2 * STEP, 3 * STEP));
-    fitLevels(x, least, f32x4.div(stretch, f32x4.splat(range)), top);
+    fitLevels(f32x4.div(stretch, f32x4.splat(range)), top);
   }
   for (let round = 0; round < 2; round++) {
     const scale = best(v128.load(bests), v128.load(bests, 16));
     const begin = best(v128.load(bests), v128.load(bests, 32));
     const stretch = round == 0 ? f32x4(0.97, 0.99, 1, 1.02) : f32x4(0.98, 1, 1.01, 1.03);
-    fitLevels(x, begin, f32x4.div(stretch, f32x4.splat(scale)), top);
+    storeAbove(x, begin);
+    fitLevels(f32x4.div(stretch, f32x4.splat(scale)), top);
   }
   minimum = -best(v128.load(bests), v128.load(bests, 32));
   return best(v128.load(bests), v128.load(bests, 16));
