@@ -77,11 +77,7 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   const planned = plan.evaluate.data && resolve(planFolder, plan.evaluate.data);
   const data = options.data ? resolve(options.data) : planned;
   const checked = { ...inspected, variants: written, folder: planFolder };
-  const { facts, variants, problems, notes, programs } = await checkWorld(checked, {
-    out,
-    data,
-    signal: options.signal,
-  });
+  const { facts, variants, problems, notes, programs } = await checkWorld(checked, { data, signal: options.signal });
   // Otherwise whatever was being read is reported as a problem of the plan.
   if (options.signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
   if (inspected.problems.flat().length > 0) refuseProblems(problems, file, "is not a valid plan");

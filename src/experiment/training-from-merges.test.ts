@@ -141,7 +141,7 @@ it("shows what it will write", async () => {
 
 it("resumes an interrupted step to the same bytes", async () => {
   const folder = at("kept", "steps", "merge-0");
-  const facts = new ReadFacts({ folder: root, cache: at("kept") });
+  const facts = new ReadFacts({ folder: root });
   for (const name of ["base", "language"]) await facts.readModel(name, [name]);
   const [task, language] = ["base", "language"].map((name) => facts.modelIdentity(name).identity) as [string, string];
   const step: MergeStep = {

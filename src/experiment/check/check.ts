@@ -46,8 +46,6 @@ interface CheckedPlan extends Pick<CheckedWorld, "facts" | "problems" | "notes">
 }
 
 export interface CheckOptions {
-  /** Absolute folder of the experiment, which has the cache of digests. */
-  readonly out: string;
   /** Absolute folder of the data sets of evaluation. */
   readonly data?: string | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -56,18 +54,17 @@ export interface CheckOptions {
 /** Checks everything that the variants of a plan name. */
 export async function checkWorld(
   { variants, problems: before, folder, inLines }: InspectedPlan,
-  { out, data, signal }: CheckOptions,
+  { data, signal }: CheckOptions,
 ): Promise<CheckedPlan> {
   // A plan with problems does not run, so its models need not be identified.
   const readsBytes = before.flat().length === 0;
-  const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes });
+  const facts = new ReadFacts({ folder, data, signal, readsBytes });
   const checked: Awaited<ReturnType<typeof checkVariant>>[] = [];
   for (const [i, variant] of variants.entries()) {
     checked.push(await checkVariant(variant, before[i] ?? [], facts, folder));
   }
   const missing = await dataProblems(data, facts);
   const problems = inLines(checked.map((one) => [...one.problems, ...missing]));
-  if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // only a cache
   const notes = (["search", "models", "choices"] as const).flatMap((about) =>
     checked.flatMap((one) => one.notes[about]),
   );

@@ -25,7 +25,7 @@ import { dataOf } from "../../train/index.js";
 import { type Facts, recipeIdentities, type TaskFacts } from "../expand/facts.js";
 import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
 import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
-import { type FileDigestOptions, FileDigests, setsOf } from "../steps/file-digests.js";
+import { FileDigests, setsOf } from "../steps/file-digests.js";
 import { dataAccess, openTask, taskDigest } from "../steps/items.js";
 import type { TaskRequest } from "../steps/step.js";
 
@@ -45,12 +45,14 @@ export interface ModelFacts {
   readonly path: Path;
 }
 
-export interface ReadFactsOptions extends FileDigestOptions {
+export interface ReadFactsOptions {
   /** Folder that relative paths start from. */
   readonly folder: string;
   /** Folder with the data sets of evaluation. */
   readonly data?: string | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Whether to read models and data whole to identify them. Default: true. */
+  readonly readsBytes?: boolean | undefined;
 }
 
 export interface FetchOptions {
@@ -77,7 +79,7 @@ export class ReadFacts implements Facts {
 
   constructor(options: ReadFactsOptions) {
     this.#options = options;
-    this.#digests = new FileDigests(options);
+    this.#digests = new FileDigests(options.readsBytes);
   }
 
   /** Reads and checks everything that a plan names, but for its base. */
@@ -160,7 +162,6 @@ export class ReadFacts implements Facts {
       }
       this.models.set(source, { ...known, checkpoint, bytesToFetch: 0 });
     }
-    if (missing.length > 0) await this.save();
   }
 
   /** Reads the items of a task. @param path of its name in the plan */
@@ -261,10 +262,6 @@ export class ReadFacts implements Facts {
         executes: false,
       }
     );
-  }
-
-  save(): Promise<void> {
-    return this.#digests.save();
   }
 }
 

@@ -1,17 +1,7 @@
-import { mkdir, readdir, stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { z } from "zod";
 import { type Checkpoint, foldersOf } from "../../formats/checkpoint/index.js";
-import {
-  canonicalJson,
-  digestOfFile,
-  digestOfValue,
-  exists,
-  isFile,
-  readJsonObject,
-  stampOf,
-  writeFileAtomically,
-} from "../../kit/files/index.js";
+import { canonicalJson, digestOfFile, digestOfValue, exists, isFile } from "../../kit/files/index.js";
 import { planSet } from "../../train/data/index.js";
 import { dataOf, type Run } from "../../train/index.js";
 
@@ -39,33 +29,19 @@ async function modelFiles(place: string): Promise<{ readonly folder: string; rea
 /** The sets of data that a run reads. */
 export const setsOf = (run: Run) => dataOf(run).flatMap(({ sets }) => sets.map(planSet));
 
-const CACHE_FILE = "digests.json";
-
-const cacheSchema = z.record(z.string(), z.object({ stamp: z.string(), digest: z.string() }));
-
-export interface FileDigestOptions {
-  /** Folder for the cache of digests. Default: no cache. */
-  readonly cache?: string;
-  /** Whether to read models and data whole to identify them. Default: true. */
-  readonly readsBytes?: boolean | undefined;
-}
-
-/** SHA-256 of files and folders. A file is read again only if its size or times change. */
+/** SHA-256 of files and folders. */
 export class FileDigests {
-  readonly #file: string | undefined;
   readonly #readsBytes: boolean;
-  #known: Map<string, { stamp: string; digest: string }> | undefined;
-  #isChanged = false;
 
-  constructor({ cache, readsBytes = true }: FileDigestOptions) {
-    this.#file = cache === undefined ? undefined : join(cache, CACHE_FILE);
+  /** @param readsBytes whether to read models and data whole to identify them */
+  constructor(readsBytes = true) {
     this.#readsBytes = readsBytes;
   }
 
   /** Of a file, or of all files in a folder. */
   async ofPath(path: string): Promise<string> {
     if (!this.#readsBytes) return path;
-    if ((await stat(path)).isFile()) return this.#of(path);
+    if ((await stat(path)).isFile()) return digestOfFile(path);
     const entries = await readdir(path, { recursive: true, withFileTypes: true });
     const files = entries.filter((entry) => entry.isFile());
     return this.ofFiles(
@@ -84,7 +60,7 @@ export class FileDigests {
     const digests: [string, string][] = [];
     for (const name of names.toSorted()) {
       const path = join(folder, name);
-      digests.push([name, known.get(path) ?? (await this.#of(path))]);
+      digests.push([name, known.get(path) ?? (await digestOfFile(path))]);
     }
     return digestOfValue(digests);
   }
@@ -110,31 +86,5 @@ export class FileDigests {
       if (await exists(at)) digests.push([source, await this.ofPath(at)]);
     }
     return digestOfValue([canonicalJson([data, partition]), digests]);
-  }
-
-  async #of(path: string): Promise<string> {
-    this.#known ??= await this.#read();
-    const stamp = await stampOf(path);
-    const known = this.#known.get(path);
-    if (known?.stamp === stamp) return known.digest;
-    const digest = await digestOfFile(path);
-    this.#known.set(path, { stamp, digest });
-    this.#isChanged = true;
-    return digest;
-  }
-
-  async #read(): Promise<Map<string, { stamp: string; digest: string }>> {
-    if (this.#file === undefined) return new Map();
-    try {
-      return new Map(Object.entries(cacheSchema.parse(await readJsonObject(this.#file))));
-    } catch {
-      return new Map(); // none yet, or damaged: everything is read again
-    }
-  }
-
-  async save(): Promise<void> {
-    if (this.#file === undefined || !this.#isChanged) return;
-    await mkdir(dirname(this.#file), { recursive: true });
-    await writeFileAtomically(this.#file, `${JSON.stringify(Object.fromEntries(this.#known ?? []))}\n`);
   }
 }

@@ -49,7 +49,7 @@ beforeEach(() => {
 
 /** Writes a step that asks a model as it is now. */
 async function prepare(model: string, changes: Partial<EvaluateStep> = {}, settings = {}): Promise<string> {
-  const facts = new ReadFacts({ folder: root, cache: at("experiment") });
+  const facts = new ReadFacts({ folder: root });
   await facts.readModel(model, ["base"]);
   const { request = TASK } = changes;
   await facts.readTask(request, ["evaluate"]);

@@ -53,9 +53,8 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
     const known = await readResult(folder, step.kind); // of the process that held the lock
     if (known) return known;
     const watched = { folders, ...(step.kind === "train" ? { run: step.run, data: step.data } : {}) };
-    const where = { folder: settings.folder, cache: resolve(folder, "..", "..") };
-    await checkInputs(watched, where, "before");
-    const checkAfter = () => checkInputs(watched, where, "after");
+    await checkInputs(watched, settings.folder, "before");
+    const checkAfter = () => checkInputs(watched, settings.folder, "after");
     const context: StepContext = { ...options, folder: resolve(folder), folders, settings, checkInputs: checkAfter };
     const began = performance.now();
     const result = { ...(await runKind(step, context)), seconds: (performance.now() - began) / 1000 };
@@ -74,19 +73,13 @@ interface Watched {
   readonly data?: string | undefined;
 }
 
-/** Folder that the plan's relative paths start from, and folder of the cache of digests. */
-interface Folders {
-  readonly folder: string;
-  readonly cache: string;
-}
-
 /**
- * Checks that models and data have the contents that the experiment identified. Files whose size and times are the same are
- * not read again.
+ * Checks that models and data have the contents that the experiment identified.
+ * @param base folder that the plan's relative paths start from
  * @throws LayergraftError code `changed` if they have others
  */
-async function checkInputs(watched: Watched, where: Folders, when: "before" | "after"): Promise<void> {
-  const others = await otherInputs(watched, where);
+async function checkInputs(watched: Watched, base: string, when: "before" | "after"): Promise<void> {
+  const others = await otherInputs(watched, base);
   const [first] = others;
   if (first === undefined) return;
   const names = formatSome(others.map((path) => basename(path)));
@@ -100,8 +93,8 @@ async function checkInputs(watched: Watched, where: Folders, when: "before" | "a
 }
 
 /** Models and data with other contents than those that were identified, or none. */
-async function otherInputs({ folders, run, data }: Watched, { folder: base, cache }: Folders): Promise<string[]> {
-  const digests = new FileDigests({ cache });
+async function otherInputs({ folders, run, data }: Watched, base: string): Promise<string[]> {
+  const digests = new FileDigests();
   const others: string[] = [];
   // Output of a step has the step's key as its identity.
   for (const [identity, folder] of Object.entries(folders).filter(([known]) => known.startsWith("sha256:"))) {

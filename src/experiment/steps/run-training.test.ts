@@ -26,7 +26,7 @@ beforeEach(async () => {
     data: { source: "rows.jsonl", map: { prompt: "p", response: "r" } },
     ...{ optimizer: { lr: 1e-3 }, sequence_length: 32, batch: 4, samples: 8 },
   };
-  const digests = new FileDigests({});
+  const digests = new FileDigests();
   const identity = await digests.ofModel(await openCheckpoint(at("base")));
   const data = await digests.ofData(run, checkRun({ ...run, base: "base", out: "out" }), root);
   const step: TrainStep = {
