@@ -25,6 +25,14 @@ export const deepseek: readonly Family[] = [
       ...{ n_shared_experts: 1, n_routed_experts: 256, routed_scaling_factor: 2.5, n_group: 8, topk_group: 4 },
       ...{ num_experts_per_tok: 8, first_k_dense_replace: 3, norm_topk_prob: true, rope_interleave: true },
     },
+    llamaCpp: {
+      name: "deepseek2",
+      // It multiplies scores by the square of what the factor of cosine and sine is, and by what a key says.
+      attentionScale: ({ attention, headDim, ropes }) =>
+        ropes[0]?.scaling?.type === "yarn" ? attention.scale : headDim ** -0.5,
+      wholeQueryLayers: [26, 27],
+      experts: { scores: "sigmoid", dense: true, shared: "count" },
+    },
     traits: (fields, sizes) => {
       const latent = {
         queries: fields.countOrNull("q_lora_rank"),

@@ -79,6 +79,12 @@ export const glm: readonly Family[] = [
       ropes: [readRope({ fields, ...sizes, partial: 0.5 })],
       experts: sigmoidExperts(fields),
     }),
+    llamaCpp: {
+      name: "glm4moe",
+      biases: ["q", "k", "v"],
+      names: { beforeFeedForward: "post_attention_norm" },
+      experts: { scores: "sigmoid", dense: true, shared: "count" },
+    },
   },
 ];
 

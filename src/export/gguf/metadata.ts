@@ -27,7 +27,7 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
     ["attention.key_length", u32(headDim)],
     ["attention.value_length", u32(headDim)],
     [norm.kind === "rms" ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", f32(norm.eps)],
-    ...(rope ? rotationKeys(rope, architecture) : []),
+    ...(rope ? rotationKeys(rope, architecture) : ([["rope.scaling.finetuned", bool(false)]] as const)),
     ...latentKeys(spec),
     ...recurrenceKeys(spec),
     ...expertKeys(spec, architecture),

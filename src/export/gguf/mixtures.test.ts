@@ -46,3 +46,68 @@ it("gpt-oss with other limits than llama.cpp has is refused", async () => {
   const model = await copyDecoder(folder, "gpt_oss", {}, all);
   await expect(exportModel(model)).rejects.toThrow(/the limit of its experts is 0.9, with a factor of 1.3/);
 });
+
+const SIGMOID = { expert_gating_func: 2, expert_weights_norm: true, expert_weights_scale: Math.fround(1.7) };
+
+it("GLM-4.5 has experts of sigmoids, in groups, after dense layers", async () => {
+  const file = await exportModel(await copyDecoder(folder, "glm4_moe"));
+  const { metadata, stored, written, names } = file;
+  expect(file.architecture).toBe("glm4moe");
+  expect(metadata).toMatchObject({
+    ...SIGMOID,
+    ...{ expert_count: 6, expert_used_count: 3, expert_feed_forward_length: 4, feed_forward_length: 8 },
+    ...{ expert_shared_count: 2, leading_dense_block_count: 1, block_count: 2 },
+    ...{ expert_group_count: 3, expert_group_used_count: 2, "rope.dimension_count": 4 },
+  });
+  for (const [name, theirs] of [
+    ["exp_probs_b.bias", "mlp.gate.e_score_correction_bias"],
+    ["ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"],
+    ["attn_q.bias", "self_attn.q_proj.bias"],
+    ["post_attention_norm.weight", "post_attention_layernorm.weight"],
+  ]) {
+    expect(written(`blk.1.${name}`), name).toEqual(stored(`model.layers.1.${theirs}`));
+  }
+  expect(written("blk.0.ffn_up.weight")).toEqual(stored("model.layers.0.mlp.up_proj.weight"));
+  expect(names.filter((name) => /^blk\.0\.ffn_.*exp/.test(name))).toEqual([]);
+});
+
+it("DeepSeek V3 has keys and values of its latent apart, keys turned", async () => {
+  const file = await exportModel(await copyDecoder(folder, "deepseek_v3", { attention_bias: false }));
+  const { metadata, stored, written, shapeOf } = file;
+  expect(file.architecture).toBe("deepseek2");
+  expect(metadata).toMatchObject({
+    ...SIGMOID,
+    ...{ "attention.q_lora_rank": 6, "attention.kv_lora_rank": 5, "attention.head_count_kv": 1 },
+    ...{ "attention.key_length": 9, "attention.value_length": 5 },
+    ...{ "attention.key_length_mla": 9, "attention.value_length_mla": 3, "rope.dimension_count": 4 },
+    // 0.1 times mscale_all_dim over mscale, which are 0.7 and 1: (0.7 ln 4 / 10 + 1) / factor - 1, per ln 4.
+    "rope.scaling.yarn_log_multiplier": expect.closeTo(
+      ((0.07 * Math.log(4) + 1) ** 2 / (0.1 * Math.log(4) + 1) - 1) / Math.log(4),
+      6,
+    ),
+    "rope.scaling.attn_factor": expect.closeTo((0.1 * Math.log(4) + 1) / (0.07 * Math.log(4) + 1), 6),
+  });
+  const heads = chunks(stored("model.layers.1.self_attn.kv_b_proj.weight"), 5 + 3);
+  expect(shapeOf("blk.1.attn_k_b.weight")).toEqual([3, 5, 5]);
+  expect(written("blk.1.attn_k_b.weight")).toEqual(heads.flatMap((rows) => transposed(rows.slice(0, 5))));
+  expect(shapeOf("blk.1.attn_v_b.weight")).toEqual([3, 3, 5]);
+  expect(written("blk.1.attn_v_b.weight")).toEqual(heads.flatMap((rows) => rows.slice(5)));
+  for (const [name, theirs] of [
+    ["attn_q_a", "q_a_proj"],
+    ["attn_q_a_norm", "q_a_layernorm"],
+    ["attn_q_b", "q_b_proj"],
+    ["attn_kv_a_mqa", "kv_a_proj_with_mqa"],
+    ["attn_kv_a_norm", "kv_a_layernorm"],
+  ]) {
+    expect(written(`blk.1.${name}.weight`), name).toEqual(stored(`model.layers.1.self_attn.${theirs}.weight`));
+  }
+});
+
+it("latent attention as llama.cpp does not have it is refused", async () => {
+  await expect(exportModel(await copyDecoder(folder, "deepseek_v3-plain"))).rejects.toThrow(
+    /the halves of what it rotates are apart; it has 2 layers, and there those of 26 or 27 have queries without q_lora_rank/,
+  );
+  await expect(exportModel(await copyDecoder(folder, "deepseek_v3", {}, all))).rejects.toThrow(
+    /its 3 projections o, qDown, kvDown have a bias/,
+  );
+});

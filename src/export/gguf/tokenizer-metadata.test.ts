@@ -178,6 +178,13 @@ it("a pre-tokenizer is known by its splits, whatever their form", () => {
   const marks = "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|";
   const qwen35 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|${marks}\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`;
   expect(split("Isolated", false, qwen35)).toBe("qwen35");
+  // As DeepSeek V3 has them: one after another, the last with line breaks themselves.
+  const last =
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
+  const deepseek = ["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", last].map((Regex) => {
+    return { type: "Split", pattern: { Regex }, behavior: "Isolated", invert: false };
+  });
+  expect(findPreTokenizer({ type: "Sequence", pretokenizers: [...deepseek, bytes] }, false)).toBe("deepseek-v3");
   expect(findPreTokenizer({ type: "ByteLevel" }, false)).toBe("gpt-2");
   expect(findPreTokenizer({ type: "ByteLevel", add_prefix_space: true }, false)).toBeUndefined();
   expect(findPreTokenizer(undefined, false)).toBeUndefined();

@@ -46,11 +46,24 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
   if (spec.attention.valueNorm && !architecture.localHeads) problems.push("it normalises values");
   return [
     ...problems,
+    ...latentProblems(spec, architecture),
     ...recurrenceProblems(spec, architecture),
     ...expertProblems(spec, architecture),
     ...windowProblems(spec, architecture),
     ...ropeProblems(spec, architecture),
   ];
+}
+
+function latentProblems({ layers, ropes }: DecoderSpec, { wholeQueryLayers = [] }: LlamaCpp): string[] {
+  const { kv, qDown } = layers[0]?.weights ?? {};
+  if (!kv) return [];
+  const problems: string[] = [];
+  if (ropes[0]?.pairs === "half") problems.push("the halves of what it rotates are apart");
+  if (!qDown && !wholeQueryLayers.includes(layers.length)) {
+    const numbers = wholeQueryLayers.join(" or ");
+    problems.push(`it has ${layers.length} layers, and there those of ${numbers} have queries without q_lora_rank`);
+  }
+  return problems;
 }
 
 function recurrenceProblems({ recurrence }: DecoderSpec, architecture: LlamaCpp): string[] {
@@ -107,9 +120,6 @@ function ropeProblems(spec: DecoderSpec, architecture: LlamaCpp): string[] {
     ];
   }
   const [global, local] = spec.ropes;
-  if (global?.pairs === "half" && spec.layers.some(({ weights }) => weights.kv)) {
-    return ["the halves of what it rotates are apart"];
-  }
   if (local && (local.scaling !== null || (!localBase && local.theta !== global?.theta))) {
     return ["its layers with windows have a rotation of their own"];
   }

@@ -45,6 +45,8 @@ export interface LlamaCpp {
   readonly embeddingScale?: (spec: DecoderSpec) => number;
   /** Factor of scores that it computes itself; default headDim^-0.5. */
   readonly attentionScale?: (spec: DecoderSpec) => number;
+  /** Numbers of layers of models whose latent attention makes queries of the whole stream. Default: none do. */
+  readonly wholeQueryLayers?: readonly number[];
   /** What replaces attention in some layers; default nothing. */
   readonly recurrence?: RecurrenceSpec["kind"];
   /** Whether it has the first value head of every key head, then the second, and so on. Default: those of a key head together. */

@@ -28,12 +28,15 @@ export const SPLIT_PATTERNS = {
   tekken: `${CASED("")}|\\p{N}|${SLASHED_REST}`,
   /** o200k, as in gpt-oss. */
   o200k: `${CASED(`${CONTRACTIONS}?`)}|\\p{N}{1,3}|${SLASHED_REST}`,
+  /** DeepSeek V3, after digits and Chinese and Japanese. */
+  deepseek3:
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
   bloom: " ?[^(\\s|[.,!?…。，、।۔،])]+",
 } as const;
 
 type Part = Readonly<Record<string, unknown>>;
 
-const { gpt2, llama3, qwen2, qwen35, tekken, o200k } = SPLIT_PATTERNS;
+const { gpt2, llama3, qwen2, qwen35, tekken, o200k, deepseek3 } = SPLIT_PATTERNS;
 const DIGIT = "\\p{N}";
 
 /** Splits in their order, and whether words that are tokens are not merged. */
@@ -64,6 +67,7 @@ const PRE_TOKENIZERS: readonly PreTokenizer[] = [
   { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2"], splits: [qwen2], ignoresMerges: false },
   { name: "qwen35", splits: [qwen35], ignoresMerges: false },
   { name: "tekken", splits: [tekken], ignoresMerges: true },
+  { name: "deepseek-v3", splits: ["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", deepseek3], ignoresMerges: false },
   { name: "gpt-4o", aliases: ["llama4"], splits: [o200k], ignoresMerges: false },
 ];
 
@@ -112,7 +116,9 @@ function splitsOf(part: Part | undefined): string[] | undefined {
       // What the pattern does not match is lost in one form and kept in the other; these patterns match everything.
       const isolates = part.behavior === "Isolated" && part.invert !== true;
       const keepsMatches = part.behavior === "Removed" && part.invert === true;
-      return typeof regex === "string" && (isolates || keepsMatches) ? [regex] : undefined;
+      // Some files have line breaks themselves.
+      const escaped = typeof regex === "string" ? regex.replaceAll("\r", "\\r").replaceAll("\n", "\\n") : undefined;
+      return escaped !== undefined && (isolates || keepsMatches) ? [escaped] : undefined;
     }
     default:
       return undefined;
