@@ -71,6 +71,13 @@ export const falcon: readonly Family[] = [
         layer: () => ({ has: ["attention", "recurrence", "feedForward"] }),
       };
     },
+    llamaCpp: {
+      name: "falcon-h1",
+      recurrence: "mamba2",
+      interleaved: true,
+      biases: ["q", "k", "v", "o", "gate", "up", "down", "convolution"],
+      folds: true,
+    },
   },
 ];
 

@@ -3,11 +3,20 @@ import type { ConfigFields } from "./page/config-fields.js";
 import { readRouting } from "./page/experts.js";
 import type { ExpertTraits, Family, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR } from "./page/layer-kinds.js";
-import { LLAMA_GRAPH, readBiases } from "./page/llama-cpp.js";
+import { LLAMA_GRAPH, type LlamaCpp, readBiases } from "./page/llama-cpp.js";
 import { MAMBA_DEFAULTS, mamba2, mambaSizes, siluOnly } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
 import { LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
+
+const GRAPH: LlamaCpp = { ...LLAMA_GRAPH, name: "granite", scales: ["embedding", "attention", "residual", "logit"] };
+
+/** Of Granite 4, where no layer has a state space. */
+const HYBRID: LlamaCpp = {
+  ...GRAPH,
+  unrotated: (_, __, { ropes }) => ropes.length === 0,
+  experts: { shared: "width", optional: true },
+};
 
 const SCALES = { embedding_multiplier: 1, attention_multiplier: 1, residual_multiplier: 1, logits_scaling: 1 };
 
@@ -25,9 +34,7 @@ export const granite: readonly Family[] = [
       biases: { ...attentionBiases(fields), feedForward: fields.flag("mlp_bias") },
     }),
     llamaCpp: {
-      ...LLAMA_GRAPH,
-      name: "granite",
-      scales: ["embedding", "attention", "residual", "logit"],
+      ...GRAPH,
       read: {
         className: "GraniteForCausalLM",
         fields: (read) => ({
@@ -56,16 +63,17 @@ export const granite: readonly Family[] = [
       const types = fields.choicesOrNull("layer_types", layers, [FULL, LINEAR, "attention", "mamba"]);
       const rotates = fields.get("position_embedding_type") === "rope";
       const bias = fields.flag("mamba_proj_bias");
+      const isMixture = Boolean(fields.get("num_local_experts"));
       const names = { gate: null, up: "shared_mlp.input_linear", down: "shared_mlp.output_linear" };
       const width = fields.count("shared_intermediate_size");
       return {
         ...scales(fields),
         activation: siluOnly(fields),
-        sizes: { feedForward: width },
+        ...(isMixture ? {} : { sizes: { feedForward: width } }),
         biases: attentionBiases(fields),
         fused: { gateUp: "shared_mlp.input_linear" },
         feedForward: names,
-        ...(fields.get("num_local_experts") ? { experts: { ...experts(fields), shared: { names, width } } } : {}),
+        ...(isMixture ? { experts: { ...experts(fields), shared: { names, width } } } : {}),
         ropes: rotates ? [readRope({ fields, ...sizes })] : [],
         recurrence: mamba2({
           module: "mamba",
@@ -83,6 +91,13 @@ export const granite: readonly Family[] = [
         }),
       };
     },
+    llamaCpp: {
+      ...HYBRID,
+      name: "granitehybrid",
+      recurrence: "mamba2",
+      biases: ["q", "k", "v", "o", "convolution"],
+      plain: HYBRID,
+    },
   },
   {
     name: "Granite MoE", // 3.0 and 3.1: shares are the softmax over those chosen
@@ -94,6 +109,7 @@ export const granite: readonly Family[] = [
       biases: { ...attentionBiases(fields), feedForward: fields.flag("mlp_bias") },
       experts: experts(fields),
     }),
+    llamaCpp: { ...GRAPH, name: "granitemoe", experts: {} },
   },
   { name: "Granite SWA", modelTypes: ["granite_swa", "granitemoe_swa"], kinds: [everyNth(4, { first: 0 })] },
 ];

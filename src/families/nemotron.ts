@@ -67,6 +67,14 @@ export const nemotron: readonly Family[] = [
         },
       };
     },
+    llamaCpp: {
+      name: "nemotron_h",
+      recurrence: "mamba2",
+      activation: "relu2",
+      biases: ["q", "k", "v", "o", "up", "down", "convolution"],
+      unrotated: () => true,
+      names: { beforeFeedForward: "attn_norm" },
+    },
   },
 ];
 

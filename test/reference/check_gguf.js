@@ -260,7 +260,10 @@ const CASES = {
     model_type: "deepseek_v3",
     ...SIGMOID,
     ...LATENT,
+    // llama.cpp reads queries of the whole stream in models of so many layers.
     q_lora_rank: null,
+    num_hidden_layers: 27,
+    hidden_size: 64,
     n_routed_experts: 8,
     n_group: 4,
     topk_group: 2,
@@ -379,7 +382,10 @@ try {
       const gated = /lfm/.test(name) ? 1.2 : 1;
       const experts = /moe/.test(name) && bound > 0.2 ? EXPERTS : 0;
       const limit = gated * bound * Math.min(3, depth) + (/gemma|starcoder/.test(name) ? GELU : 0) + experts;
-      const { worst, sameGreedy, compared } = await compare(model, type, texts, expected, limit);
+      const { worst, sameGreedy, compared } = await compare(model, type, texts, expected, limit).catch((error) => {
+        console.log(`${name}, ${type}: ${error.message}`);
+        return { worst: Number.POSITIVE_INFINITY, sameGreedy: 0, compared: 0 };
+      });
       const isFine = worst <= limit && sameGreedy === compared;
       if (!isFine) failures++;
       console.log(

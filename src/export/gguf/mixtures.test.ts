@@ -111,3 +111,18 @@ it("latent attention as llama.cpp does not have it is refused", async () => {
     /its 3 projections o, qDown, kvDown have a bias/,
   );
 });
+
+it("Granite MoE has gate and up of its experts apart", async () => {
+  const { architecture, metadata, stored, written } = await exportModel(
+    await copyDecoder(folder, "granitemoe", {}, all),
+  );
+  expect(architecture).toBe("granitemoe");
+  expect(metadata).toMatchObject({ expert_count: 3, expert_used_count: 2, feed_forward_length: 8 });
+  const both = chunks(stored("model.layers.1.block_sparse_moe.input_linear.weight"), 8);
+  for (const [i, role] of ["gate", "up"].entries()) {
+    expect(written(`blk.1.ffn_${role}_exps.weight`)).toEqual(
+      both.flatMap((rows, half) => (half % 2 === i ? rows : [])),
+    );
+  }
+  expect(written("blk.1.ffn_gate_inp.weight")).toEqual(stored("model.layers.1.block_sparse_moe.router.layer.weight"));
+});

@@ -49,9 +49,11 @@ const FORMAT = 1;
  * @throws LayergraftError code `usage` for an override that is not valid
  */
 export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
-  const spec = readSpec(source.config, source.tensors.keys());
+  const read = readSpec(source.config, source.tensors.keys());
   const page = findFamily(source.config.modelType)?.llamaCpp;
-  const architecture = (spec.recurrence ? undefined : page?.plain) ?? page;
+  const plain = read.layers.some(({ weights }) => weights.mix) ? undefined : page?.plain;
+  const architecture = plain ?? page;
+  const spec = plain ? { ...read, recurrence: null } : read;
   const problems = architecture ? unsupportedTraits(spec, architecture) : [];
   if (!architecture || problems.length > 0) {
     const reason = architecture

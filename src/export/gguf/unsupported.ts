@@ -66,13 +66,16 @@ function latentProblems({ layers, ropes }: DecoderSpec, { wholeQueryLayers = [] 
   return problems;
 }
 
-function recurrenceProblems({ recurrence }: DecoderSpec, architecture: LlamaCpp): string[] {
+function recurrenceProblems({ recurrence, layers }: DecoderSpec, architecture: LlamaCpp): string[] {
   if (!recurrence) return [];
   const { kind, state, innerNorm } = recurrence;
   if (kind !== architecture.recurrence) return [`its layers have a recurrence, ${kind}`];
   const problems: string[] = [];
   if (kind === "delta" && state?.keyWidth !== state?.valueWidth) {
     problems.push(`its keys are ${state?.keyWidth} wide, and its values ${state?.valueWidth}`);
+  }
+  if (kind === "mamba2" && layers.some(({ weights: { convolution } }) => convolution && !convolution.bias)) {
+    problems.push("its convolutions have no bias");
   }
   if (kind === "mamba2" && innerNorm?.beforeGate) problems.push("it normalises before the gate of its state space");
   return problems;
