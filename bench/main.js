@@ -4,6 +4,7 @@ import { benchmarkAnalyze } from "./analyze.js";
 import { benchmarkCoverage } from "./coverage.js";
 import { benchmarkEngine } from "./engine.js";
 import { benchmarkEval } from "./eval.js";
+import { benchmarkExperts } from "./experts.js";
 import { benchmarkExport } from "./export.js";
 import { benchmarkExtract } from "./extract.js";
 import { benchmarkHub } from "./hub.js";
@@ -26,6 +27,7 @@ const benchmarks = {
   eval: benchmarkEval,
   train: benchmarkTrain,
   serve: benchmarkServe,
+  experts: benchmarkExperts,
   export: benchmarkExport,
   coverage: benchmarkCoverage,
   real: benchmarkReal,
