@@ -5,6 +5,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
 import { analyze, suggest } from "../../src/index.js";
+import { methodReferences } from "../../src/merge/index.js";
 import type { Studio } from "../../src/studio/index.js";
 import { layersOf } from "../../src/studio/recipe/board.js";
 import { describeInBrowser, seriousViolations } from "../support/browser.js";
@@ -130,16 +131,42 @@ describeInBrowser("choosing layers", () => {
   });
 
   it("has a form for every method", async () => {
-    const method = page.getByLabel("Method");
-    const values = await method.locator("option").evaluateAll((all) => all.map((one) => one.getAttribute("value")));
-    expect(values.length).toBeGreaterThan(18);
-    for (const value of values) {
+    const dialog = page.getByRole("dialog", { name: "Methods" });
+    const open = () => page.getByRole("button", { name: /^Method / }).click();
+    const listed = (within = dialog) =>
+      within.locator("[data-method]").evaluateAll((all) => all.map((one) => one.getAttribute("data-method") ?? ""));
+    const choose = async (name: string) => {
+      await open();
+      await dialog.locator(`[data-method=${name}]`).click();
+    };
+    await open();
+    const values = await listed();
+    expect(values.toSorted()).toEqual(
+      methodReferences()
+        .map(({ name }) => name)
+        .toSorted(),
+    );
+    expect(await listed(dialog.getByRole("region", { name: "Used most" }))).toHaveLength(10);
+    expect(await dialog.getByRole("heading", { level: 3 }).allInnerTexts()).toEqual([
+      "Used most",
+      ...new Set(methodReferences().map(({ group }) => group)),
+    ]);
+    await picture("methods");
+    await dialog.getByLabel(`Search ${values.length} methods`).fill("sign random");
+    expect(await listed()).toEqual(expect.arrayContaining(["dare_ties", "della"]));
+    expect(await listed()).not.toContain("slerp");
+    await dialog.getByLabel(`Search ${values.length} methods`).fill("nothing of this kind");
+    await dialog.getByText("No method has these words.").waitFor();
+    expect(await seriousViolations(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    // The method that is open stays as it is.
+    for (const value of [...values.filter((name) => name !== "swap"), "swap"]) {
       // Not that of the change before.
       const checked = page.waitForResponse((response) => {
         const asked = response.request().postData() ?? "";
         return response.url().endsWith("recipe.check") && new RegExp(`method: ${value}\\b`).test(asked);
       });
-      await method.selectOption(value);
+      await choose(value);
       const { problems } = (await (await checked).json()) as { problems: { message: string }[] };
       const messages = problems.map(({ message }) => message);
       // Only these need more than their models.
@@ -149,7 +176,7 @@ describeInBrowser("choosing layers", () => {
       else if (value === "transplant") expect(messages[0]).toMatch(/has no tokenizer\.json/);
       else expect([value, messages]).toEqual([value, []]);
     }
-    await method.selectOption("ties");
+    await choose("ties");
     await expect.poll(recipe).toMatchObject({ method: "ties" });
     // Typed while the form is drawn again, after another program changed another field.
     const density = page.getByLabel("density", { exact: true });
@@ -159,7 +186,7 @@ describeInBrowser("choosing layers", () => {
     await expect.poll(() => page.getByLabel("normalize", { exact: true }).inputValue()).toBe("false");
     await density.pressSequentially("4");
     await page.keyboard.press("Tab");
-    await expect.poll(recipe).toMatchObject({ method: "ties", density: 0.4, normalize: false });
+    await expect.poll(recipe, { timeout: 5000 }).toMatchObject({ method: "ties", density: 0.4, normalize: false });
     await picture("ties");
   });
 

@@ -36,46 +36,24 @@ import { transplant } from "./transplant.js";
 import { anyChange, dgHard, iso, tsvM } from "./whole-matrices.js";
 import { columnScores, widen } from "./widen.js";
 
-export const METHODS = [
-  swap,
-  shareSwap,
-  dominant,
-  shuffle,
-  revert,
-  passthrough,
-  soup,
-  slerp,
-  nuslerp,
-  multislerp,
-  karcher,
-  nearswap,
-  taskArithmetic,
-  chatVector,
-  lines,
-  aim,
-  ties,
-  dareLinear,
-  dareTies,
-  breadcrumbs,
-  breadcrumbsTies,
-  dellaLinear,
-  della,
-  modelStock,
-  fisher,
-  regmean,
-  sce,
-  ram,
-  ramPlus,
-  consensus,
-  magmax,
-  widen,
-  arceeFusion,
-  moe,
-  transplant,
-  iso,
-  tsvM,
-  dgHard,
-] as const;
+/** By what they do, in display order. */
+export const METHOD_GROUPS = {
+  "Choose whose each layer is": [swap, shareSwap, dominant, shuffle, revert, passthrough],
+  "Average weights": [soup, slerp, nuslerp, multislerp, karcher, nearswap, modelStock, fisher, regmean],
+  "Add changes from the base": [taskArithmetic, chatVector, lines, aim, ram, ramPlus, magmax, widen, arceeFusion],
+  "Drop changes, and settle signs": [
+    ...[ties, dareLinear, dareTies, breadcrumbs, breadcrumbsTies, dellaLinear, della, sce, consensus],
+  ],
+  "Make another kind of model": [moe, transplant],
+  "Baselines from singular values": [iso, tsvM, dgHard],
+} as const;
+
+export const METHODS = Object.values(METHOD_GROUPS).flat();
+
+/** Offered before the others. */
+export const USED_MOST: readonly string[] = [
+  ...[swap, soup, slerp, taskArithmetic, chatVector, ties, dareTies, della, modelStock, passthrough],
+].map(({ name }) => name);
 
 /** What makes results of measurements. */
 export const COMBINATIONS: readonly Arithmetic[] = [

@@ -1,11 +1,15 @@
 // Recipe fields as data for `layergraft methods`, docs/methods.md and the JSON Schema, from the methods' schemas.
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../kit/settings/index.js";
-import { METHODS } from "../methods/index.js";
+import { METHOD_GROUPS, METHODS, USED_MOST } from "../methods/index.js";
 import type { Method } from "../methods/method.js";
 import { outputSchema } from "./recipe.js";
 
 /** A method and its fields. */
 export interface MethodReference extends Pick<Method, "name" | "title" | "summary" | "formula" | "reference"> {
+  /** What methods of its kind do. */
+  readonly group: string;
+  /** Whether it is one of the ten that are used most. */
+  readonly isUsedMost: boolean;
   readonly fields: readonly SchemaField[];
   /** Fields of an entry of `models` or `slices`, where the method has such a list. */
   readonly entryFields: readonly SchemaField[];
@@ -14,15 +18,18 @@ export interface MethodReference extends Pick<Method, "name" | "title" | "summar
 
 /** All methods, in display order. */
 export function methodReferences(): MethodReference[] {
-  return METHODS.map(({ name, title, summary, formula, reference, schema, example }) => {
-    const all = schemaFields(schema);
-    const fields = all.filter((field) => /^\w+$/.test(field.name) && field.name !== "method");
-    const entryFields = all.flatMap((field) => {
-      const [, inner] = /^(?:models|slices)\[\]\.(\w+)$/.exec(field.name) ?? [];
-      return inner === undefined || inner === "model" ? [] : [{ ...field, name: inner }];
-    });
-    return { name, title, summary, formula, reference, fields, entryFields, example };
-  });
+  return Object.entries(METHOD_GROUPS).flatMap(([group, methods]) =>
+    methods.map(({ name, title, summary, formula, reference, schema, example }) => {
+      const all = schemaFields(schema);
+      const fields = all.filter((field) => /^\w+$/.test(field.name) && field.name !== "method");
+      const entryFields = all.flatMap((field) => {
+        const [, inner] = /^(?:models|slices)\[\]\.(\w+)$/.exec(field.name) ?? [];
+        return inner === undefined || inner === "model" ? [] : [{ ...field, name: inner }];
+      });
+      const isUsedMost = USED_MOST.includes(name);
+      return { name, title, group, isUsedMost, summary, formula, reference, fields, entryFields, example };
+    }),
+  );
 }
 
 /** Top-level fields of a recipe of any method. */

@@ -2,9 +2,8 @@
 
 import { useMemo, useRef } from "preact/hooks";
 import { formatBytes, formatCount } from "../../../kit/printing/format.js";
-import { type Board, boardOfOne, type Half, recipeOfBoard } from "../../recipe/board.js";
+import { type Board, type Half, recipeOfBoard } from "../../recipe/board.js";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.js";
-import { Select } from "../components/inputs.js";
 import { lazy } from "../components/lazy.js";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.js";
 import { layerShare } from "../explorer/figures.js";
@@ -13,6 +12,7 @@ import { BoardView, type ShareOf, type Tower } from "../recipe/board-view.js";
 import { Heading } from "../recipe/heading.js";
 import { History } from "../recipe/history.js";
 import { LiveScore } from "../recipe/live-score.js";
+import { MethodChoice } from "../recipe/method-choice.js";
 import { MethodForm } from "../recipe/method-form.js";
 import * as recipe from "../recipe/recipe-store.js";
 import { boardOfText, recipeOfText } from "../recipe/recipe-store.js";
@@ -83,7 +83,7 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
     // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the buttons Undo and Redo
     <div class="recipe-grid" onKeyDown={onKeyDown}>
       <div class={read ? "stack" : "stack dimmed"}>
-        <MethodChoice method={method?.name} towers={towers} layers={layers} isBoard={board !== undefined} />
+        <MethodChoice method={method} towers={towers} layers={layers} isBoard={board !== undefined} />
         {previewed.value ? (
           <Preview {...{ towers, board, shareOf }} />
         ) : board ? (
@@ -164,60 +164,6 @@ function allTowers(towers: readonly Tower[], board: Board): readonly Tower[] {
   const used = new Set([...board.rows.flatMap(({ attention, mlp }) => [...attention, ...mlp]), ...board.outside]);
   const foreign = [...used].filter((source) => !towers.some((tower) => tower.source === source));
   return [...towers, ...foreign.map((source, i) => ({ source, name: source, own: towers.length + i }))];
-}
-
-interface MethodChoiceProps {
-  readonly method: string | undefined;
-  readonly towers: readonly Tower[];
-  readonly layers: number;
-  readonly isBoard: boolean;
-}
-
-function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
-  const choose = (name: string) => {
-    const found = recipe.methods.value.find((one) => one.name === name);
-    if (!found) return;
-    const experts = towers.filter(({ own }) => own !== "base").map(({ source }) => source);
-    const fitting = experts.filter((source) => misfitOf(source) === undefined);
-    const sources = fitting.length > 0 ? fitting : experts;
-    const base = towers.find(({ own }) => own === "base")?.source;
-    const fields = found.fields.filter(({ required }) => required);
-    const next = Object.fromEntries(
-      fields.map(({ name: field, type }, i): [string, unknown] => {
-        if (field === "models") return [field, sources];
-        if (field === "slices") return [field, [{ model: sources[0] }]];
-        if (field === "base") return [field, base ?? ""];
-        if (type !== "source") return [field, (Object(found.example) as Record<string, unknown>)[field]];
-        return [field, sources[Math.min(i, sources.length - 1)]];
-      }),
-    );
-    recipe.writeRecipe({ method: name, ...next });
-  };
-  return (
-    <div class="method-choice">
-      <Select
-        {...{ label: "Method", value: method ?? "", onChange: choose }}
-        options={[
-          ...(method === undefined ? [["", recipe.methods.value.length === 0 ? "loading" : "unknown"] as const] : []),
-          ...recipe.methods.value.map(({ name, title }) => [name, title] as const),
-        ]}
-      />
-      {!isBoard && towers[0] && layers > 0 ? (
-        <div class="stack tight">
-          <Button
-            text="Start a board of layers"
-            class="quiet"
-            aria-describedby="board-hint"
-            onClick={() => recipe.writeRecipe(recipeOfBoard(boardOfOne(towers.at(-1)?.source ?? "", layers)))}
-          />
-          <span id="board-hint" class="about">
-            Replaces this recipe: all layers of {towers.at(-1)?.name}, and you say which to take from others. Undo
-            brings it back.
-          </span>
-        </div>
-      ) : null}
-    </div>
-  );
 }
 
 function Problems() {
