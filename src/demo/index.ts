@@ -1,4 +1,5 @@
 export { writeExample } from "./example-folder.js";
+export { MINIATURE_MODELS } from "./miniature.js";
 export { demoPage } from "./page.js";
 export {
   allRows,

@@ -241,12 +241,12 @@ describe("comparisons", () => {
     if (!strict || !bleu) throw new Error("no comparison");
     const names = ["base", "swap"] as const;
     expect(comparisonVerdict(strict, names)).toBe(
-      "swap scores significantly higher than base (strict 43.2 against 40.0, difference +3.2, 95% interval -1.0 to 7.0, " +
+      "swap scores significantly higher than base (strict 43.2% against 40.0%, difference +3.2 points, 95% interval -1.0 to 7.0 points, " +
         "p < 0.001). Of 250 items, 2 gained and 1 lost.",
     );
     expect(comparisonVerdict({ ...strict, pAdjusted: 0.05 }, names)).toBe(
-      "no significant difference between base and swap (strict 43.2 against 40.0, difference +3.2, 95% interval -1.0 to " +
-        "7.0, p = 0.050). Of 250 items, 2 gained and 1 lost. A difference of 6.1 would show in 80 of 100 such comparisons.",
+      "no significant difference between base and swap (strict 43.2% against 40.0%, difference +3.2 points, 95% interval -1.0 to " +
+        "7.0 points, p = 0.050). Of 250 items, 2 gained and 1 lost. A difference of 6.1 points would show in 80 of 100 such comparisons.",
     );
     expect(comparisonVerdict(bleu, names)).toBe(
       "swap scores significantly lower than base (BLEU 0.43 against 0.40, difference -1.50, 95% interval -0.01 to 0.07, p = 0.030).",

@@ -7,6 +7,7 @@ import {
   type NumberCell,
   plainCell,
   right,
+  type Span,
   type Table,
   terminalLines,
 } from "../figures/index.js";
@@ -28,10 +29,17 @@ function cellOf(value: number | undefined, scale: Score["scale"]): NumberCell {
 
 const spanOf = (interval: Score["interval"], scale: Score["scale"]) => formatSpan(interval, cellOf(0, scale));
 
-export const scoreTexts = ({ value, scale, interval }: Pick<Score, "value" | "scale" | "interval">) => ({
-  score: formatNumber(cellOf(value, scale)),
-  interval: spanOf(interval, scale),
-});
+/** A score and its interval with the unit of their scale, which points do not have. */
+export function scoreTexts({
+  value,
+  scale,
+  interval,
+}: Pick<Score, "value" | "scale"> & { interval?: Span | undefined }) {
+  const unit = scale === "share" ? "%" : "";
+  const score = formatNumber(cellOf(value, scale));
+  const span = formatSpan(interval, cellOf(0, scale));
+  return { score: `${score}${unit}`, interval: interval ? `${span}${unit}` : span, unit };
+}
 
 const TASK_COLUMNS = [
   { label: "task", isGroup: true },
@@ -218,15 +226,17 @@ export function comparisonNotes({ methods, tasks, skipped }: ResultsComparison):
 export function comparisonVerdict(one: MethodComparison, [first, other]: readonly [string, string]): string {
   const { title, scale, difference, interval, discordance, gained, lost, items, pAdjusted: p, detectable } = one;
   const text = (value: number, isSigned = false) => formatNumber({ ...cellOf(value, scale), isSigned });
+  // A difference of two percentages is in points.
+  const [unit, points] = scale === "share" ? ["%", " points"] : ["", ""];
   const excludesZero = interval !== undefined && (interval.low > 0 || interval.high < 0);
   const isDifferent = p === undefined ? excludesZero : isSignificant(p);
   const outcome = isDifferent
     ? `${other} scores significantly ${difference > 0 ? "higher" : "lower"} than ${first}`
     : `no significant difference between ${first} and ${other}`;
   const facts = [
-    `${title} ${text(one.second)} against ${text(one.first)}`,
-    `difference ${text(difference, true)}`,
-    ...(interval ? [`95% interval ${spanOf(interval, scale)}`] : []),
+    `${title} ${text(one.second)}${unit} against ${text(one.first)}${unit}`,
+    `difference ${text(difference, true)}${points}`,
+    ...(interval ? [`95% interval ${spanOf(interval, scale)}${points}`] : []),
     ...(p === undefined ? [] : [`p ${formatNumber({ value: p, scale: "probability" }).replace(/^(?!<)/, "= ")}`]),
   ];
   return [
@@ -236,7 +246,7 @@ export function comparisonVerdict(one: MethodComparison, [first, other]: readonl
       : [`Of ${plural(items, "item")}, ${gained.length} gained and ${lost.length} lost.`]),
     ...(isDifferent || detectable === undefined
       ? []
-      : [`A difference of ${text(detectable)} would show in 80 of 100 such comparisons.`]),
+      : [`A difference of ${text(detectable)}${points} would show in 80 of 100 such comparisons.`]),
   ].join(" ");
 }
 

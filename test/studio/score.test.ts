@@ -49,7 +49,7 @@ describeInBrowser("scoring while choosing", () => {
     const { tasks } = JSON.parse(readFileSync(at("project", "by-command", "results.json"), "utf8")) as {
       tasks: { scores: { value: number }[] }[];
     };
-    expect(await score()).toBe((100 * (tasks[0]?.scores[0]?.value ?? 0)).toFixed(1));
+    expect(await score()).toBe(`${(100 * (tasks[0]?.scores[0]?.value ?? 0)).toFixed(1)}%`);
     await picture("live");
   });
 

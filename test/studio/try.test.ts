@@ -97,7 +97,7 @@ describeInBrowser("evaluating", () => {
     };
     const score = (100 * (tasks[0]?.scores[0]?.value ?? 0)).toFixed(1);
     expect(await results("quiz").getByRole("row", { name: "recipe mine" }).locator("td").first().innerText()).toBe(
-      score,
+      `${score}%`,
     );
   });
 

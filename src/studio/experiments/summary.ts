@@ -1,5 +1,6 @@
 // What the page shows of an experiment: its status and report, cut to a size that a page can show.
 
+import { scoreTexts } from "../../evaluate/index.js";
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
 import type { ExperimentReport, Overview, ReportHeatmap } from "../../experiment/report/index.js";
 import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../figures/index.js";
@@ -63,11 +64,12 @@ export function clip(text: string): string {
 
 function taskOf({ title, items, protocol, verdict, choice, scale, bars }: Overview): Shown["tasks"][number] {
   const { low, high, ticks } = scoreAxis(bars, scale);
+  const unit = scale === "share" ? "%" : "";
   return {
     title: clip(title),
     about: clip(`${items}; ${protocol}`),
     sentences: [verdict, choice].filter((sentence) => sentence !== "").map(clip),
-    axis: { low, high, ticks: ticks.map((tick) => formatTick(tick, scale)) },
+    axis: { low, high, ticks: ticks.map((tick) => `${formatTick(tick, scale)}${unit}`) },
   };
 }
 
@@ -93,8 +95,8 @@ function mapOf({
       row.map((value, c) => {
         if (value === null) return null;
         const { behind: less = 0, margin = 0 } = behind?.[r]?.[c] ?? {};
-        const about = less === 0 ? "the best" : `${text(-less)} ± ${text(margin)} behind the best`;
-        return { score: text(value), about, shade: (value - low) / (high - low || 1), isBest: -less <= margin };
+        const about = less === 0 ? "the best" : `${text(-less)} ± ${text(margin)} points behind the best`;
+        return { score: `${text(value)}%`, about, shade: (value - low) / (high - low || 1), isBest: -less <= margin };
       }),
     ),
   };
@@ -128,12 +130,10 @@ function cellsOf({ scale, bars, rows }: Overview): Map<string, Cell> {
   const waits = rows.map((row) => [keyOf(row), "waits"] as const);
   const scored = bars.map((bar) => {
     const { mean: value, interval, count, isBest } = bar;
-    const texts = { score: formatNumber({ value, scale }), interval: formatSpan(interval, { scale }) };
+    const { unit, ...texts } = scoreTexts({ value, scale, interval });
     const [low, high] = [interval?.low ?? null, interval?.high ?? null];
-    return [
-      keyOf(bar),
-      { ...texts, value, low, high, range: count > 1 ? formatSpan(bar, { scale }) : null, isBest },
-    ] as const;
+    const range = count > 1 ? `${formatSpan(bar, { scale })}${unit}` : null;
+    return [keyOf(bar), { ...texts, value, low, high, range, isBest }] as const;
   });
   return new Map<string, Cell>([...waits, ...scored]);
 }

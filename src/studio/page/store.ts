@@ -105,18 +105,24 @@ function receive(event: StudioEvent): void {
 let changes: Promise<void> = Promise.resolve();
 
 /** Changes the settings: one change of this tab after another, on top of what another tab changed. */
-export async function change(make: (now: Settings) => Partial<Settings>): Promise<void> {
+export const change = (make: (now: Settings) => Partial<Settings>) =>
+  inTurn(({ revision, settings: now }) => call("project.change", { revision, change: make(now) }));
+
+/** Writes the example, and opens its models. */
+export const openExample = () => inTurn(({ revision }) => call("project.example", { revision }));
+
+async function inTurn(make: (now: Project) => Promise<Project>): Promise<void> {
   changes = changes.then(() => attempt(() => changeNow(make)));
   await changes;
   await inBackground(refresh);
 }
 
-async function changeNow(make: (now: Settings) => Partial<Settings>): Promise<void> {
+async function changeNow(make: (now: Project) => Promise<Project>): Promise<void> {
   for (let attempts = 0; ; attempts++) {
     const now = project.value;
     if (!now) return;
     try {
-      project.value = await call("project.change", { revision: now.revision, change: make(now.settings) });
+      project.value = await make(now);
       return;
     } catch (error) {
       if (!(error instanceof StudioError && error.code === "conflict") || attempts === 3) throw error;

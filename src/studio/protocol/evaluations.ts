@@ -68,6 +68,8 @@ export const evaluation = z.strictObject({
       prompts: z.string(),
       items: count,
       metric: z.string(),
+      /** `%`, or nothing for points. */
+      unit: z.string(),
       /** From 0 to 1. */
       ...score.shape,
     }),

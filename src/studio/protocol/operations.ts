@@ -198,6 +198,8 @@ export const operations = {
   "project.read": { input: z.strictObject({}), output: project },
   /** Replaces fields of the settings. */
   "project.change": { input: z.strictObject({ revision: count, change: settings.partial() }), output: project },
+  /** Writes the example's folder into the project, and opens its models. */
+  "project.example": { input: z.strictObject({ revision: count }), output: project },
   /** Folders and models in a folder of this machine. */
   browse: {
     input: z.strictObject({ folder: path.nullable() }),

@@ -2,6 +2,7 @@
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
+import { MINIATURE_MODELS, writeExample } from "../../demo/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
@@ -71,6 +72,7 @@ const TOP_ROWS = 8;
 /** Operations after which all pages read the project again. */
 export const CHANGING: ReadonlySet<OperationName> = new Set([
   "project.change",
+  "project.example",
   "recipe.write",
   "recipe.rename",
   "recipe.remove",
@@ -80,6 +82,13 @@ export const CHANGING: ReadonlySet<OperationName> = new Set([
 export const HANDLERS: Handlers = {
   "project.read": (_, { project }) => project.read(),
   "project.change": ({ revision, change }, { project }) => project.change(revision, change),
+  async "project.example"({ revision }, { project }) {
+    const folder = await fileOf(project.folder, "example");
+    await writeExample(folder);
+    const { base, math, language } = MINIATURE_MODELS;
+    const experts = [math, language].map((name) => ({ name, source: join(folder, name) }));
+    return project.change(revision, { base: join(folder, base), experts });
+  },
   browse: ({ folder }, { project }) => browse(folder ?? dirname(project.folder)),
   inspect: ({ source, base }, { project }) => card(source, base, project.folder),
   fingerprints: ({ sources }, { project }) => fingerprintsOf(sources, project.folder),

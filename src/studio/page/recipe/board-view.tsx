@@ -194,7 +194,13 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
           return share === null ? null : `, ${name} ${percentText(share)}`;
         })}
         {shares.flat().some((share) => share !== null) ? (
-          ` of rows changed. A full bar is ${percentText(most)}.`
+          <>
+            {` of rows changed. A full bar is ${percentText(most)}.`}
+            <Tip label="What a changed row is">
+              A row of a matrix has the weights of one input feature, and their mean absolute change is its change. It
+              counts as changed above the expert's own threshold, which one in eight of its rows exceeds.
+            </Tip>
+          </>
         ) : (
           <>
             . <a href="#/changes">Measure changes</a> to see them here.

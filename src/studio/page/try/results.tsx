@@ -2,14 +2,14 @@
 
 import { useState } from "preact/hooks";
 import { scoreAxis } from "../../../figures/scores.js";
-import type { Evaluation } from "../../protocol/index.js";
+import { type Evaluation, recipeSource } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Form, ownClass } from "../components/basics.js";
 import { Grid, Own } from "../components/grid.js";
 import { Select } from "../components/inputs.js";
 import { Interval, placesOf, Ticks } from "../components/interval.js";
 import { timeText } from "../format.js";
-import { choices, project, useAnswer } from "../store.js";
+import { choices, project, settings, useAnswer } from "../store.js";
 import { Comparison } from "./comparison.js";
 import { ItemsByModels } from "./matrix.js";
 
@@ -76,14 +76,17 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const [pair, setPair] = useState<readonly [Row, Row] | null>(null);
   const [isOpen, setOpen] = useState(false);
   const now = rows.filter(({ isEarlier }) => !isEarlier);
+  const open = recipeSource(settings.value?.recipe ?? "");
   const [first, setFirst] = useState<string | null>(null);
   const [second, setSecond] = useState<string | null>(null);
-  const one = rows.find(({ name }) => name === first) ?? rows[0];
+  // Whether the open recipe, or another one, beats the best model that it could be made of is what one wants to know.
+  const wanted = now.find(({ source }) => source === open) ?? now.find(({ isRecipe }) => isRecipe) ?? now.at(-1);
+  const alike = now.filter((row) => row !== wanted && row.runner === wanted?.runner);
+  const models = alike.filter(({ isRecipe }) => !isRecipe);
+  const [best] = (models.length > 0 ? models : alike).toSorted((a, b) => (b.score.value ?? 0) - (a.score.value ?? 0));
+  const one = rows.find(({ name }) => name === first) ?? best ?? rows.find((row) => row !== wanted);
   const rest = rows.filter((row) => row !== one);
-  // A recipe by the same runner is what one wants to know about.
-  const alike = rest.filter((row) => row.runner === one?.runner && !row.isEarlier);
-  const best = alike.find(({ isRecipe }) => isRecipe) ?? alike[0] ?? rest[0];
-  const other = rest.find(({ name }) => name === second) ?? best;
+  const other = rest.find(({ name }) => name === second) ?? (wanted === one ? rest[0] : wanted);
   const select = (label: string, among: readonly Row[], { name: value }: Row, onChange: (name: string) => void) => (
     <Select
       {...{ label, value, onChange }}
@@ -130,12 +133,17 @@ function ScoreTable({ label, rows }: { label: string; rows: readonly Row[] }) {
     ends.map((mean) => ({ mean })),
     "share",
   );
-  const axis = { low, high, ticks: ticks.map((tick) => (100 * tick).toFixed(1).replace(/\.0$/, "")) };
+  const [
+    {
+      score: { metric, unit },
+    } = { score: { metric: "", unit: "" } },
+  ] = rows;
+  const axis = { low, high, ticks: ticks.map((tick) => `${(100 * tick).toFixed(1).replace(/\.0$/, "")}${unit}`) };
   return (
     <Grid
       label={label}
       name="numbers scores"
-      head={["Model", "Score", "95% interval", "On an axis", "Run by", "Finished"]}
+      head={["Model", "Score", "95% interval", `${metric}, with interval`, "Run by", "Finished"]}
       foot={
         <tfoot>
           <tr>

@@ -124,7 +124,9 @@ export function App() {
         {project.value ? (
           <>
             <View key={connections.value} />
-            {next && isReady ? (
+            {shown.value === "models" && base === null && experts.length === 0 ? (
+              <Steps />
+            ) : next && isReady ? (
               <nav class="row next" aria-label="Next step">
                 <a class="button primary" href={`#/${next[0]}`}>
                   {next[1]}
@@ -139,6 +141,22 @@ export function App() {
     </>
   );
 }
+
+/** The way from models to a result, for a project that has none yet. */
+const Steps = () => (
+  <ol class="steps-ahead">
+    {Object.values(VIEWS).flatMap(({ label, next }, i) =>
+      i < 4 && next ? (
+        <li key={label}>
+          {next[1]}
+          <span class="about">{VIEWS[next[0]].label}</span>
+        </li>
+      ) : (
+        []
+      ),
+    )}
+  </ol>
+);
 
 /** Lists the keys. */
 function KeysDialog({ onClose }: { onClose: () => void }) {

@@ -7,13 +7,14 @@ import { Button, Empty, Facts, Notice, ownClass } from "../components/basics.js"
 import { Own } from "../components/grid.js";
 import { NameDialog } from "../components/name-dialog.js";
 import { nameProblem } from "../names.js";
-import { addExpert, cardOf, change, reload, settings } from "../store.js";
+import { addExpert, cardOf, change, openExample, reload, settings } from "../store.js";
 import { PickDialog } from "./pick-dialog.js";
 
 /** What the dialog picks: null while it is closed. */
 const picking = signal<"base" | "experts" | null>(null);
 
 export function Models() {
+  const [isOpening, setOpening] = useState(false);
   const now = settings.value;
   if (!now) return null;
   const { base, experts } = now;
@@ -24,10 +25,19 @@ export function Models() {
         <>
           <h1 class="visually-hidden">Models</h1>
           <Empty
-            title="Open your models"
-            text="Choose the base, the model that your experts were fine-tuned from. Then add the experts."
+            title="Merge experts of one base"
+            text="Start with the example: a math expert and a Swahili expert, which together solve math in Swahili. Or choose the base that your own experts were fine-tuned from, then add them."
           >
-            <Button text="Choose the base" class="primary" onClick={() => (picking.value = "base")} />
+            <Button
+              text={isOpening ? "Opening…" : "Open the example"}
+              class="primary"
+              disabled={isOpening}
+              onClick={() => {
+                setOpening(true);
+                void openExample().then(() => setOpening(false));
+              }}
+            />
+            <Button text="Choose the base" onClick={() => (picking.value = "base")} />
           </Empty>
         </>
       ) : (
