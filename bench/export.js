@@ -37,7 +37,7 @@ export async function benchmarkExport(args) {
 }
 
 /** As many tokens and merges as Llama 3 has. @param {string} folder @param {number} size */
-function writeTokenizer(folder, size) {
+export function writeTokenizer(folder, size) {
   const tokens = Array.from({ length: size }, (_, id) => `t${id}`);
   const model = {
     type: "BPE",

@@ -1,10 +1,11 @@
-// Merge methods on three experts of 1B (or 125M) parameters and their base, each beside the floor of the machine: reading all inputs once and
-// writing the output; and beside mergekit in the same round, with --mergekit PYTHON.
+// Merge methods on experts and their base, each beside the floor of the machine: reading all inputs once and writing the output; and beside
+// mergekit in the same round, with --mergekit PYTHON. `--only swap,q4_k_m` takes those named; a type of GGUF exports one of the experts.
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { DATA, LLAMA_1B, LLAMA_125M, writeCheckpoint } from "./checkpoints.js";
+import { DATA, LLAMA_1B, LLAMA_8B, LLAMA_30M, LLAMA_125M, writeCheckpoint } from "./checkpoints.js";
+import { writeTokenizer } from "./export.js";
 import { CLI, comparePeers, describeMachine, measure } from "./measure.js";
 
 /**
@@ -12,6 +13,7 @@ import { CLI, comparePeers, describeMachine, measure } from "./measure.js";
  * @type {Record<string, { recipe: object, mergekit?: [method: string, parameters: object] }>}
  */
 const RECIPES = {
+  swap: { recipe: { method: "swap" } },
   soup: { recipe: { method: "soup" }, mergekit: ["linear", {}] },
   "task arithmetic": {
     recipe: { method: "task_arithmetic", lambda: 0.5 },
@@ -32,6 +34,8 @@ const RECIPES = {
   consensus: { recipe: { method: "consensus" } },
 };
 const WITHOUT_BASE = new Set(["soup", "Karcher"]);
+const SHAPES = { "30m": LLAMA_30M, "125m": LLAMA_125M, "1b": LLAMA_1B, "8b": LLAMA_8B };
+const SEEDS = { task: 1, language: 2, third: 4 };
 const PEER = fileURLToPath(new URL("./methods_peer.py", import.meta.url));
 
 /** @param {string[]} args */
@@ -42,47 +46,58 @@ export async function benchmarkMethods(args) {
       rounds: { type: "string", default: "3" },
       only: { type: "string" },
       model: { type: "string", default: "1b" },
+      experts: { type: "string", default: "3" },
+      data: { type: "string", default: DATA },
       mergekit: { type: "string" },
+      cuda: { type: "boolean", default: false },
     },
   });
   console.log(`machine: ${describeMachine()}`);
-  const isSmall = values.model === "125m";
-  const shape = isSmall ? "a Llama of 125M parameters" : "Llama 3.2 1B's shape";
-  console.log(`models: ${shape}, bfloat16; three experts and their base; warm cache\n`);
-  const names = ["task", "language", "third", "base"].map((name) => `${values.model}-${name}`);
-  const folders = names.map((name, i) =>
-    writeCheckpoint(join(DATA, name), isSmall ? LLAMA_125M : LLAMA_1B, { seed: [1, 2, 4, 3][i] ?? 0 }),
-  );
-  const weights = folders.map((folder) => join(folder, "model.safetensors"));
-  const out = (/** @type {string} */ name) => join(DATA, `out-${name.replaceAll(" ", "-")}`);
-  mkdirSync(join(DATA, "recipes"), { recursive: true });
+  const shape = SHAPES[/** @type {keyof typeof SHAPES} */ (values.model)];
+  const count = Number(values.experts);
+  console.log(`models: a Llama of ${values.model}, bfloat16; ${count} experts and their base; warm cache\n`);
+  const at = (/** @type {string} */ name) => join(values.data, name);
+  const models = Object.entries(SEEDS)
+    .slice(0, count)
+    .map(([name, seed]) => writeCheckpoint(at(`${values.model}-${name}`), shape, { seed }));
+  const base = writeCheckpoint(at(`${values.model}-base`), shape, { seed: 3 });
+  const out = (/** @type {string} */ name) => at(`out-${name.replaceAll(" ", "-")}`);
+  mkdirSync(at("recipes"), { recursive: true });
 
+  const floor = 'out=$1; base=$2; shift 2; for one in "$base" "$@"; do cat "$one"/*.safetensors > /dev/null; done';
+  const copy = 'cat "$base"/*.safetensors > "$out" && sync "$out"';
   /** @type {import("./measure.js").Peers} */
   const peers = {
-    floor: () =>
-      measure("sh", [
-        "-c",
-        'cat "$0" "$1" "$2" > /dev/null && dd if="$3" of="$4" bs=1048576 2>/dev/null && sync "$4"',
-        ...weights,
-        out("floor"),
-      ]),
+    floor: () => measure("sh", ["-c", `${floor} && ${copy}`, "sh", out("floor"), base, ...models]),
   };
+  const isWanted = (/** @type {string} */ name, isDefault = true) =>
+    values.only?.split(",").includes(name) ?? isDefault;
   for (const [name, { recipe, mergekit }] of Object.entries(RECIPES)) {
-    if (values.only !== undefined && !values.only.split(",").includes(name)) continue;
-    const file = join(DATA, "recipes", `${name.replaceAll(" ", "-")}.json`);
-    const [models, base] = [folders.slice(0, 3), folders[3]];
-    const from = WITHOUT_BASE.has(name) ? {} : { base };
-    writeFileSync(file, JSON.stringify({ ...recipe, models, ...from }));
+    if (!isWanted(name)) continue;
+    const file = at(`recipes/${name.replaceAll(" ", "-")}.json`);
+    const ours = WITHOUT_BASE.has(name) ? { models } : { models, base };
+    const from = name === "swap" ? { task: models[0], language: models[1] } : ours;
+    writeFileSync(file, JSON.stringify({ ...recipe, ...from }));
     peers[name] = () => measure(process.execPath, [CLI, "merge", file, "--out", out(name), "--quiet"]);
     const python = values.mergekit;
     if (python === undefined || mergekit === undefined) continue;
     const [merge_method, parameters] = mergekit;
-    const config = join(DATA, "recipes", `${name.replaceAll(" ", "-")}.yml`);
     const weighted = models.map((model) => ({ model, parameters: { weight: 1 } }));
-    const origin = WITHOUT_BASE.has(name) ? {} : { base_model: base };
-    writeFileSync(config, JSON.stringify({ merge_method, ...origin, models: weighted, parameters, dtype: "bfloat16" }));
     const theirs = `${name}, mergekit`;
-    peers[theirs] = () => measure(python, [PEER, config, out(theirs)]);
+    const config = file.replace(/json$/, "yml");
+    const theirBase = WITHOUT_BASE.has(name) ? {} : { base_model: base };
+    writeFileSync(
+      config,
+      JSON.stringify({ merge_method, ...theirBase, models: weighted, parameters, dtype: "bfloat16" }),
+    );
+    peers[theirs] = () => measure(python, [PEER, config, out(theirs), ...(values.cuda ? ["--cuda"] : [])]);
+  }
+  for (const type of ["q8_0", "q4_k_m"]) {
+    if (!isWanted(type, false)) continue;
+    const [model = ""] = models;
+    writeTokenizer(model, shape.vocabulary);
+    const args = ["export", model, "--type", type, "--out", out(type), "--force", "--quiet"];
+    peers[type] = () => measure(process.execPath, [CLI, ...args]);
   }
   await comparePeers(peers, Number(values.rounds), (name) => rmSync(out(name), { recursive: true, force: true }));
 }

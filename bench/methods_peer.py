@@ -1,4 +1,4 @@
-"""A merge by mergekit: python methods_peer.py CONFIG OUT. A peer for the benchmarks only."""
+"""A merge by mergekit: python methods_peer.py CONFIG OUT [--cuda]. A peer for the benchmarks only."""
 import contextlib, os, resource, sys, types
 from pathlib import Path
 
@@ -22,13 +22,14 @@ from mergekit.merge import run_merge
 from mergekit.options import MergeOptions
 
 
-def merge(config, out):
+def merge(config, out, *flags):
     with contextlib.redirect_stdout(sys.stderr):
         checked = MergeConfiguration.model_validate(yaml.safe_load(Path(config).read_text()))
-        run_merge(checked, out, MergeOptions(copy_tokenizer=False, write_model_card=False, quiet=True, random_seed=1))
+        options = MergeOptions(copy_tokenizer=False, write_model_card=False, quiet=True, random_seed=1, cuda="--cuda" in flags)
+        run_merge(checked, out, options)
 
 
 if __name__ == "__main__":
-    merge(*sys.argv[1:3])
+    merge(*sys.argv[1:])
     if "PEAK_MEMORY_REPORT" in os.environ:
         Path(os.environ["PEAK_MEMORY_REPORT"]).write_text(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
