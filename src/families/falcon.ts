@@ -74,8 +74,8 @@ export const falcon: readonly Family[] = [
     llamaCpp: {
       name: "falcon-h1",
       recurrence: "mamba2",
-      interleaved: true,
       biases: ["q", "k", "v", "o", "gate", "up", "down", "convolution"],
+      bare: "beforeFeedForward",
       folds: true,
     },
   },

@@ -71,6 +71,7 @@ export const nemotron: readonly Family[] = [
       name: "nemotron_h",
       recurrence: "mamba2",
       activation: "relu2",
+      bothEpsilons: true,
       biases: ["q", "k", "v", "o", "up", "down", "convolution"],
       unrotated: () => true,
       names: { beforeFeedForward: "attn_norm" },

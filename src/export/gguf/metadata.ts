@@ -9,6 +9,11 @@ export interface ComputedTensor {
   readonly values: Float32Array;
 }
 
+const EPSILONS = [
+  ["rms", "attention.layer_norm_rms_epsilon"],
+  ["layer", "attention.layer_norm_epsilon"],
+] as const;
+
 type Keys = readonly (readonly [string, MetadataValue])[];
 
 /** Keys of a decoder, each after the architecture's name. */
@@ -26,7 +31,9 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
     ["attention.head_count_kv", byLayer(keyHeads(spec))],
     ["attention.key_length", u32(headDim)],
     ["attention.value_length", u32(headDim)],
-    [norm.kind === "rms" ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", f32(norm.eps)],
+    ...EPSILONS.filter(([kind]) => kind === norm.kind || architecture.bothEpsilons).map(
+      ([, key]) => [key, f32(norm.eps)] as const,
+    ),
     ...(rope ? rotationKeys(rope, architecture) : ([["rope.scaling.finetuned", bool(false)]] as const)),
     ...latentKeys(spec),
     ...recurrenceKeys(spec),

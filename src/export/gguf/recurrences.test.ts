@@ -171,7 +171,8 @@ describe("a state space", () => {
     expect(written("blk.0.ssm_in.weight")).toEqual(
       stored(`${mamba}.in_proj.weight`).flatMap((row, i) => close(scaled([row], each[i] ?? Number.NaN))),
     );
-    expect(names).toContain("blk.0.ffn_norm.weight");
+    // As llama.cpp asks for it.
+    expect(names).toContain("blk.0.ffn_norm");
   });
 
   it("of Nemotron-H is a layer of its own", async () => {
@@ -181,6 +182,9 @@ describe("a state space", () => {
     expect(architecture).toBe("nemotron_h");
     expect(metadata).toMatchObject({
       ...{ feed_forward_length: [0, 8, 0, 0], "attention.head_count_kv": [0, 0, 2, 0], "attention.key_length": 4 },
+      // llama.cpp asks for both.
+      "attention.layer_norm_epsilon": Math.fround(1e-5),
+      "attention.layer_norm_rms_epsilon": Math.fround(1e-5),
     });
     for (const layer of [0, 1, 2, 3]) {
       expect(written(`blk.${layer}.attn_norm.weight`)).toEqual(stored(`backbone.layers.${layer}.norm.weight`));

@@ -113,7 +113,8 @@ function addRoles(list: TensorList, index: number, spec: DecoderSpec, architectu
     const isTurned = architecture.interleaved && (role === "q" || role === "k");
     const turn = (cell: number) => (isTurned ? { turn: { rows: 2, columns: headDim / 2, cell } } : {});
     const add = fused ? list.addWhole.bind(list) : list.addWeight.bind(list);
-    add(`${name}.weight`, weight, index, { divisor, plus: offset / divisor, ...turn(weight.shape.at(-1) ?? 1) });
+    const ending = role === architecture.bare ? "" : ".weight";
+    add(`${name}${ending}`, weight, index, { divisor, plus: offset / divisor, ...turn(weight.shape.at(-1) ?? 1) });
     if (bias) add(`${name}.bias`, bias, index, { divisor, ...turn(1) });
   }
 }

@@ -14,6 +14,8 @@ export interface LlamaCpp {
   readonly activation?: Activation;
   /** Projections that may have a bias; default none. */
   readonly biases?: readonly LinearRole[];
+  /** Whether it also asks for the epsilon of the other kind of norms. Default false. */
+  readonly bothEpsilons?: boolean;
   /** Whether heads times their width must be the hidden width. Default false. */
   readonly square?: boolean;
   /** Whether layers can have windows: any, or all but every n-th. Default false: it attends to all positions. */
@@ -53,6 +55,8 @@ export interface LlamaCpp {
   readonly tiled?: boolean;
   /** Names of tensors by role, where they are not as usual. */
   readonly names?: Readonly<Partial<Record<"finalNorm" | "beforeFeedForward", string>>>;
+  /** The role whose tensors' names do not end in `.weight`. Default: none. */
+  readonly bare?: "beforeFeedForward";
   /** Whether projections that are stored as one stay one. Default false. */
   readonly fused?: boolean;
   /** Whether scales of embeddings and logits are multiplied into its tensors. Default false. */
@@ -90,6 +94,11 @@ export interface GgufReading {
   readonly epsilon?: string;
   /** What norms of these modules have more than in a folder. */
   readonly normPlus?: number;
+  /**
+   * Modules by their names there, in a layer or outside, where the parts of the page do not say them; `*` is for an expert's
+   * number.
+   */
+  readonly modules?: Readonly<Record<string, string>>;
   /** The family's own fields. */
   readonly fields?: (metadata: GgufMetadata) => Readonly<Record<string, unknown>>;
 }
