@@ -98,5 +98,5 @@ export type {
   StateSpec,
   StoredWeight,
 } from "./page/spec.js";
-export { DECODER_STEMS, type TensorNames } from "./page/tensor-names.js";
+export { DECODER, DECODER_STEMS, type TensorNames } from "./page/tensor-names.js";
 export { readActivation, rmsNorm } from "./page/traits.js";

@@ -30,7 +30,33 @@ export const lfm: readonly Family[] = [
       block_auto_adjust_ff_dim: true,
     },
     traits: (fields, sizes) => ({ ...traitsOf(fields, sizes), sizes: { feedForward: feedForward(fields) } }),
-    llamaCpp: { name: "lfm2", recurrence: "convolution", names: { finalNorm: "token_embd_norm" } },
+    llamaCpp: {
+      name: "lfm2",
+      recurrence: "convolution",
+      names: { finalNorm: "token_embd_norm" },
+      read: {
+        className: "Lfm2ForCausalLM",
+        epsilon: "norm_eps",
+        modules: {
+          ...{ attn_q: "self_attn.q_proj", attn_k: "self_attn.k_proj", attn_v: "self_attn.v_proj" },
+          ...{ attn_q_norm: "self_attn.q_layernorm", attn_k_norm: "self_attn.k_layernorm" },
+          ...{ attn_output: "self_attn.out_proj", attn_norm: "operator_norm", ffn_norm: "ffn_norm" },
+          ...{ ffn_gate: "feed_forward.w1", ffn_up: "feed_forward.w3", ffn_down: "feed_forward.w2" },
+          ...{ "shortconv.in_proj": "conv.in_proj", "shortconv.conv": "conv.conv" },
+          ...{ "shortconv.out_proj": "conv.out_proj", token_embd_norm: "embedding_norm" },
+        },
+        fields: ({ number, list }) => {
+          const heads = (list("attention.head_count_kv") ?? []).map(Number);
+          return {
+            conv_L_cache: number("shortconv.l_cache"),
+            block_auto_adjust_ff_dim: false,
+            ...(heads.length > 0
+              ? { num_key_value_heads: Math.max(...heads), layer_types: heads.map((one) => (one > 0 ? FULL : "conv")) }
+              : {}),
+          };
+        },
+      },
+    },
   },
   {
     name: "LFM2 MoE", // experts of sigmoids after some dense layers

@@ -124,7 +124,25 @@ export const qwen: readonly Family[] = [
       experts: qwenExperts(fields, layers),
       ...(fields.flag("use_sliding_window") ? { layer: sameWindow(fields) } : {}),
     }),
-    llamaCpp: { name: "qwen3moe", experts: {} },
+    llamaCpp: {
+      name: "qwen3moe",
+      experts: {},
+      read: {
+        className: "Qwen3MoeForCausalLM",
+        modules: {
+          ffn_gate_inp: "mlp.gate",
+          ffn_gate_exps: "mlp.experts.*.gate_proj",
+          ffn_up_exps: "mlp.experts.*.up_proj",
+          ffn_down_exps: "mlp.experts.*.down_proj",
+        },
+        fields: ({ number }) => ({
+          num_experts: number("expert_count"),
+          num_experts_per_tok: number("expert_used_count"),
+          moe_intermediate_size: number("expert_feed_forward_length"),
+          norm_topk_prob: true,
+        }),
+      },
+    },
   },
   { name: "Qwen 3 VL MoE", modelTypes: ["qwen3_vl_moe_text"], tensors: WITH_EXPERTS },
   {

@@ -77,7 +77,7 @@ const rounded = (value: number) => Number(value.toPrecision(5));
 
 const WINDOWED = ["gemma2", "gemma3", "cohere2", "olmo3"];
 
-const CHANGED = ["smollm3", "olmo3", "ernie4_5", "hunyuan"];
+const CHANGED = ["smollm3", "olmo3", "ernie4_5", "hunyuan", "lfm2"];
 
 describe.each([...FAMILIES, ...CHANGED])("%s", (family) => {
   it("has the tensors, the decoder and the tokens that were exported", async () => {
@@ -157,6 +157,13 @@ it("experts are one tensor, in their order", async () => {
   expect(floatsOf(tensors.get("blk.0.ffn_gate_inp.weight"))).toEqual(
     stored.get("model.layers.0.mlp.gate.weight")?.values,
   );
+  // Read back, they are apart again.
+  const file = join(folder, "qwen3_moe.gguf");
+  const [wanted, found] = [await tensorsOf(model), await tensorsOf(file)];
+  expect([...found.keys()].sort()).toEqual([...wanted.keys()].sort());
+  expect([...wanted].filter(([name, bytes]) => !found.get(name)?.equals(bytes)).map(([name]) => name)).toEqual([]);
+  const [before, after] = [await openCheckpoint(model), await openCheckpoint(file)];
+  expect(computed(readSpec(after.config), "")).toEqual(computed(readSpec(before.config), ""));
 });
 
 it("a multimodal model is exported by its text part, with a note", async () => {

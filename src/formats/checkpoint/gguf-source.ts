@@ -4,6 +4,7 @@
 import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import {
+  DECODER,
   type GgufMetadata,
   type LayerPart,
   type OutsidePart,
@@ -55,8 +56,8 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { metadata, tensors, digest } = header;
   const architecture = metadata.get("general.architecture");
   const family = ggufFamily(architecture, path);
-  const names = tensorNamesOf(family);
-  if (!names) throw new CheckpointError(`${path}: layergraft has no names for ${family.name}.`, { file: path });
+  const { modules } = family.llamaCpp.read;
+  const names = tensorNamesOf(family) ?? { ...DECODER, parts: {} };
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
     const hint = "join them first with llama-gguf-split --merge";
     throw new CheckpointError(`${path} is one of several parts of a model; ${hint}.`, { file: path });
@@ -70,10 +71,11 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
     });
   }
   const renamed = tensors.flatMap((tensor) => {
-    const name = nameInFolder(tensor.name, names);
-    return name === undefined ? [] : [{ name, tensor }];
+    const name = nameInFolder(tensor.name, names, modules);
+    return name === undefined ? [] : namedParts(name, tensor);
   });
-  const unknown = tensors.filter(({ name }) => !ROTATIONS.includes(name) && nameInFolder(name, names) === undefined);
+  const isUnknown = (name: string) => nameInFolder(name, names, modules) === undefined;
+  const unknown = tensors.filter(({ name }) => !ROTATIONS.includes(name) && isUnknown(name));
   if (unknown.length > 0) {
     const list = formatSome(unknown.map(({ name }) => shorten(name)));
     throw new CheckpointError(`${path} has tensors that a ${family.name} model does not have: ${list}.`, {
@@ -111,6 +113,19 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   );
   const { folder, notes } = await writeTexts(header, ggufConfig(family, read, header, path), digest, path);
   return { file, folder, storage, notes };
+}
+
+/** A tensor as a folder has it: that of each expert by itself, and convolutions with an axis for their one input. */
+function namedParts(name: string, tensor: GgufTensor): { name: string; tensor: GgufTensor }[] {
+  const { shape, offset, bytes = 0 } = tensor;
+  const [first = 0, ...rest] = shape;
+  if (tensor.name.includes(".shortconv.conv.")) return [{ name, tensor: { ...tensor, shape: [first, 1, ...rest] } }];
+  if (!name.includes("*")) return [{ name, tensor }];
+  const size = bytes / first;
+  return Array.from({ length: first }, (_, expert) => ({
+    name: name.replace("*", String(expert)),
+    tensor: { ...tensor, shape: rest, offset: offset + expert * size, bytes: size },
+  }));
 }
 
 /** Rows of each head: those of its first half lie at the even places, those of its second at the odd ones. */
@@ -243,17 +258,22 @@ const OUTSIDE: Readonly<Record<string, OutsidePart>> = {
 };
 
 /** The name that a family's folders have for a tensor of a GGUF file; undefined for one they do not have. */
-export function nameInFolder(name: string, family: TensorNames): string | undefined {
-  const [, layer, module = "", ending = ""] = /^(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)$/.exec(name) ?? [];
+export function nameInFolder(
+  name: string,
+  family: TensorNames,
+  modules: Readonly<Record<string, string>> = {},
+): string | undefined {
+  const [, layer, module = "", ending = ""] = /^(?:blk\.(\d+)\.)?([\w.]+)\.(weight|bias)$/.exec(name) ?? [];
   const [stem = ""] = family.stems;
-  const moduleOf = <P>(modules: Readonly<Record<string, P>>, part: P) =>
-    Object.keys(modules).find((key) => modules[key] === part);
+  const own = Object.hasOwn(modules, module) ? modules[module] : undefined;
+  const moduleOf = <P>(parts: Readonly<Record<string, P>>, part: P) =>
+    Object.keys(parts).find((key) => parts[key] === part);
   if (layer !== undefined) {
     const parts = Object.hasOwn(IN_LAYERS, module) ? (IN_LAYERS[module] ?? []) : [];
-    const [found] = parts.flatMap((part) => moduleOf(family.parts, part) ?? []);
+    const found = own ?? parts.flatMap((part) => moduleOf(family.parts, part) ?? [])[0];
     return found && `${stem}${family.layers}.${layer}.${found}.${ending}`;
   }
   const part = Object.hasOwn(OUTSIDE, module) ? OUTSIDE[module] : undefined;
-  const found = part && moduleOf(family.outside, part);
+  const found = own ?? (part && moduleOf(family.outside, part));
   return found && `${part === "lm_head" ? "" : stem}${found}.${ending}`;
 }

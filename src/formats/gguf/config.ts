@@ -48,7 +48,6 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
   const token = (name: string) => metadata.get(`tokenizer.ggml.${name}_token_id`) ?? null;
   const [hidden, heads] = [required("embedding_length"), required("attention.head_count")];
   const { className, epsilon = "rms_norm_eps", fields } = family.llamaCpp.read;
-  const isLayerNorm = epsilon !== "rms_norm_eps";
   const { rope_scaling: turned, ...own } = fields?.(read) ?? {};
   const scaling = ropeScaling(read);
   return {
@@ -63,7 +62,7 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
     num_key_value_heads: read.number("attention.head_count_kv") ?? heads,
     head_dim: read.number("attention.key_length") ?? hidden / heads,
     max_position_embeddings: required("context_length"),
-    [epsilon]: required(isLayerNorm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"),
+    [epsilon]: read.number("attention.layer_norm_epsilon") ?? required("attention.layer_norm_rms_epsilon"),
     rope_theta: read.number("rope.freq_base") ?? 10_000,
     ...(scaling || turned ? { rope_scaling: { ...scaling, ...(turned as Json | undefined) } } : {}),
     tie_word_embeddings: !read.has("output.weight"),
