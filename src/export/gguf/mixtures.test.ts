@@ -1,9 +1,12 @@
 // Mixtures of experts, as llama.cpp's converter writes them: conversion/gpt_oss.py, glm.py, deepseek.py and granite.py of
 // ggml-org/llama.cpp, November 2026, followed by hand. test/reference/check_gguf.js runs such files.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
-import { copyDecoder } from "../../../test/support/export-fixtures.js";
+import { copyDecoder, writeDecoder } from "../../../test/support/export-fixtures.js";
 import { chunks, exportModel, transposed } from "../../../test/support/gguf-model.js";
+import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
 
 const folder = temporaryFolder();
 const all = () => true;
@@ -40,6 +43,42 @@ it("gpt-oss has matrices that are transposed, apart, and sinks", async () => {
   }
   // Published models do not round it, and llama.cpp does.
   expect(notes).toContain("llama.cpp rounds the range of pairs that YaRN blends, so answers differ a little");
+});
+
+it("gpt-oss as published has experts in MXFP4, which are decoded", async () => {
+  const [experts, size] = [3, 32];
+  const sizes = { hidden_size: size, intermediate_size: size, num_attention_heads: 2, num_key_value_heads: 1 };
+  const settings = { ...sizes, model_type: "gpt_oss", head_dim: 8, num_hidden_layers: 1, num_local_experts: experts };
+  const model = await writeDecoder(join(folder, "mxfp4"), { ...settings, num_experts_per_tok: 2, rope_parameters: {} });
+  const path = join(model, "model.safetensors");
+  const file = await openSafetensors(path);
+  const kept = file.tensors.filter(({ name }) => !/_proj$/.test(name));
+  const entries = await Promise.all(kept.map(async (one) => ({ ...one, data: await readTensor(file, one) })));
+  const bytes = (count: number, from: number, range: number) =>
+    Uint8Array.from({ length: count }, (_, i) => from + ((i * i * 37 + i * 11) % range));
+  const coded = (name: string, rows: number): TensorData[] => [
+    { name: `${name}_blocks`, dtype: "U8", shape: [experts, rows, 1, 16], data: bytes(experts * rows * 16, 0, 256) },
+    { name: `${name}_scales`, dtype: "U8", shape: [experts, rows, 1], data: bytes(experts * rows, 122, 7) },
+  ];
+  const both = coded("model.layers.0.mlp.experts.gate_up_proj", 2 * size);
+  await writeSafetensors(path, [...entries, ...both, ...coded("model.layers.0.mlp.experts.down_proj", size)]);
+  const config = JSON.parse(readFileSync(join(model, "config.json"), "utf8")) as object;
+  const quantization_config = { quant_method: "mxfp4" };
+  writeFileSync(join(model, "config.json"), JSON.stringify({ ...config, quantization_config }));
+  const { written } = await exportModel(model);
+  const [blocks, scales] = both.map(({ data }) => [...(data as Uint8Array)]);
+  const E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6];
+  const decoded = chunks(blocks ?? [], 16).map((row, i) =>
+    row
+      .flatMap((byte) => [byte & 15, byte >> 4])
+      .map((code) => {
+        return (code & 8 ? -1 : 1) * (E2M1[code & 7] as number) * 2 ** ((scales?.[i] ?? 0) - 127);
+      }),
+  );
+  for (const [first, role] of ["gate", "up"].entries()) {
+    const rows = written(`blk.0.ffn_${role}_exps.weight`).map((row) => row.map((value) => value + 0));
+    expect(rows).toEqual(decoded.filter((_, i) => i % 2 === first).map((row) => row.map((value) => value + 0)));
+  }
 });
 
 it("gpt-oss with other limits than llama.cpp has is refused", async () => {

@@ -85,3 +85,13 @@ test.each([
   const tensors = [parse("blk.0.ffn_up.weight 8 256")];
   expect(() => chooseEncodings(tensors, "q4_0", TRAITS, [override])).toThrow(reason);
 });
+
+test("convolutions stay float32, which llama.cpp asks for, and so do routers", () => {
+  const names = ["ssm_conv1d", "shortconv.conv", "ffn_gate_inp", "ssm_out"].map((name) => `blk.0.${name}.weight`);
+  const tensors = names.map((name) => ({ name, shape: [256, 256], layer: 0 }));
+  for (const type of ["f16", "bf16", "q4_k_m"] as const) {
+    const { encodings } = chooseEncodings(tensors, type, { layers: 1, tied: false, is70B: false });
+    expect(encodings.slice(0, 3)).toEqual(["F32", "F32", "F32"]);
+    expect(encodings[3]).not.toBe("F32");
+  }
+});

@@ -110,9 +110,13 @@ function parseRule(entry: string): Rule {
   }
 }
 
-/** Vectors, the norms of Cohere's heads, routers and short convolutions stay float32. */
+/** Vectors, the norms of Cohere's heads, routers and convolutions stay float32. */
 function isMatrix({ name, shape }: TypedTensor): boolean {
-  return shape.length > 1 && name.endsWith("weight") && !/(_norm|ffn_gate_inp|shortconv\.conv)\.weight$/.test(name);
+  return (
+    shape.length > 1 &&
+    name.endsWith("weight") &&
+    !/(_norm|ffn_gate_inp|ssm_conv1d|shortconv\.conv)\.weight$/.test(name)
+  );
 }
 
 /** The encoding of a matrix before its rows are looked at. */
