@@ -13,7 +13,7 @@ const factors = { rank: 64, alpha: 16, rank_stabilised: true, dropout: 0 };
 const model = await TrainableDecoder.open(source, {
   trained,
   threads: Number(threads),
-  ...(mode === "lora" ? { lora: planLora(trained, source.tensors, factors) } : {}),
+  ...(mode === "lora" ? { lora: planLora(trained, source, factors) } : {}),
 });
 const settings = { eps: 1e-8, decay: 0.1, decay_all: false, clip: 1 };
 const optimizer = new Optimizer(model.parameters, { betas: [0.9, 0.99], ...settings });

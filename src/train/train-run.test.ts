@@ -307,14 +307,33 @@ describe("mixtures of experts", () => {
     writeFileSync(join(root, "letters.jsonl"), rows.join("\n"));
   });
 
-  it("LoRA leaves experts out, with a note", async () => {
+  it("LoRA leaves routers out, with a note, and merges what it trains of experts", async () => {
     const run = { base: "mixture", data, method: "lora", train: "layers", sequence_length: 8 } as const;
     await prepared(run, ({ lora, notes }) => {
-      const names = lora?.modules.map(({ tensor }) => tensor) ?? [];
-      expect(names.filter((name) => name.includes(".experts."))).toEqual([]);
+      const names = lora?.modules.flatMap(({ tensors }) => tensors) ?? [];
+      expect(names.filter((name) => name.includes(".experts."))).toHaveLength(18);
       expect(names).toContain("model.layers.1.mlp.shared_experts.up_proj.weight");
-      expect(notes).toContain("not trained: 20 tensors of train, as LoRA does not train experts");
+      expect(notes).toContain(
+        "not trained: 2 tensors of train, as PEFT has no factors for routers and out_proj of Mamba",
+      );
     });
+    const { merged, last } = await go({ ...run, steps: 2, optimizer: { lr: 1e-2 }, lora: { rank: 2, merge: true } });
+    const [before, after] = [await floatsOf(join(root, "mixture")), await floatsOf(merged ?? "")];
+    const factors = await floatsOf(last, "adapter_model.safetensors");
+    // Of PEFT's A [6 experts x 2, 8] and B [gate and up of 4, 2 x 6 experts].
+    const [a, b] = ["A", "B"].map((side) =>
+      factors.get(`base_model.model.model.layers.1.mlp.experts.base_layer.lora_${side}.weight`),
+    ) as [Float32Array, Float32Array];
+    const [expert, scale] = [3, 16 / Math.sqrt(2)];
+    const wanted = before.get(`model.layers.1.mlp.experts.${expert}.up_proj.weight`)?.map((weight, at) => {
+      const [row, column] = [4 + Math.floor(at / 8), at % 8];
+      const product = (rank: number) =>
+        (b[row * 12 + rank * 6 + expert] ?? 0) * (a[(expert * 2 + rank) * 8 + column] ?? 0);
+      return weight + scale * (product(0) + product(1));
+    });
+    const found = after.get(`model.layers.1.mlp.experts.${expert}.up_proj.weight`);
+    expect(found).not.toEqual(before.get(`model.layers.1.mlp.experts.${expert}.up_proj.weight`));
+    for (const [at, value] of wanted?.entries() ?? []) expect(found?.[at]).toBeCloseTo(value, 5);
   });
 
   it("full training leaves out what only corrects the choice of experts", async () => {

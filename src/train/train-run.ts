@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModelSource } from "../engine/index.js";
-import { locateWeights, readSpec, weightsOf, weightsOfExperts } from "../engine/model/index.js";
+import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import { digestOfFile, exists } from "../kit/files/index.js";
@@ -13,7 +13,7 @@ import { type Batch, type BatchOptions, type BatchPosition, BatchStream, type Ex
 import type { SetCounts } from "./data/counts.js";
 import type { DataInput } from "./data/declaration.js";
 import { type PreparedData, prepareData } from "./data/prepare.js";
-import { type LoraPlan, planLora } from "./loop/lora.js";
+import { type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
 import { train } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";
 import type { BatchSource, TrainingBatch, TrainOptions, TrainResult } from "./loop/training-types.js";
@@ -153,11 +153,9 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };
   const { stored } = locateWeights(spec, source.tensors.keys(), source.name);
   const own = new Set(stored.values());
-  // LoRA trains matrices of all tokens, as PEFT's linear modules are.
-  const ofExperts =
-    run.method === "lora" ? spec.layers.flatMap(({ experts }) => (experts ? weightsOfExperts(experts) : [])) : [];
   const constants = weightsOf(spec).filter(({ isConstant }) => isConstant);
-  const fixed = new Set([...ofExperts, ...constants].map(({ name }) => stored.get(name) ?? name));
+  const leftOut = run.method === "lora" ? leftOutOfLora(spec, source.config.modelType) : [];
+  const fixed = new Set([...leftOut, ...constants].map(({ name }) => stored.get(name) ?? name));
   const notes = [...source.notes];
   const select = (selection: string, field: string): ReadonlySet<string> => {
     const chosen = resolveSelection(selection, { tensors: source.tensors, layers: spec.layers.length, field });
@@ -171,7 +169,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     if (inside.length < chosen.size)
       notes.push(`${chosen.size - inside.length} tensors of ${field} are outside the decoder and not trained`);
     if (known.size < inside.length) {
-      const why = ofExperts.length > 0 ? "LoRA does not train experts" : "they are constants";
+      const why = leftOut.length > 0 ? "PEFT has no factors for routers and out_proj of Mamba" : "they are constants";
       notes.push(`not trained: ${plural(inside.length - known.size, "tensor")} of ${field}, as ${why}`);
     }
     return known;
@@ -206,7 +204,8 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const trained =
     whole === undefined ? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])])) : select(whole, "train");
   const settings = settleRun(run, model, sizeOf(streams));
-  const lora = run.method === "lora" ? planLora(trained, source.tensors, run.lora ?? LORA_DEFAULTS) : undefined;
+  const lora =
+    run.method === "lora" ? planLora(trained, loraBase(source, spec, stored), run.lora ?? LORA_DEFAULTS) : undefined;
   return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes] };
 }
 
@@ -296,7 +295,9 @@ function beginningsOf({ rows, time, ids, segments }: Batch, tokenizer: Tokenizer
 function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): ReadonlySet<string> | undefined {
   if (!trained || !lora) return trained;
   return new Set(
-    lora.modules.filter(({ tensor }) => trained.has(tensor)).flatMap((module) => Object.values(factorNames(module))),
+    lora.modules
+      .filter(({ tensors }) => tensors.some((tensor) => trained.has(tensor)))
+      .flatMap((module) => Object.values(factorNames(module))),
   );
 }
 

@@ -42,7 +42,7 @@ const streams = (s.parts ?? [undefined]).map((part, i, { length: count }) => {
   return { batches: list, trained: part === undefined ? undefined : select(part) };
 });
 const lora = s.rank === undefined ? undefined : planLora(
-  select(`${s.targets.join(" and ")} of layers ${s.layers.join(", ")}`), source.tensors,
+  select(`${s.targets.join(" and ")} of layers ${s.layers.join(", ")}`), source,
   { rank: s.rank, alpha: s.alpha, rank_stabilised: true, dropout: 0 },
 );
 const schedule = { kind: s.schedule, warmup: s.warmup, decay_share: s.decay_share ?? 0.2, decay_shape: "1-sqrt", floor: 0 };

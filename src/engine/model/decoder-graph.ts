@@ -17,12 +17,9 @@ import { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
 import { type AttentionTools, attend } from "./attention-graph.js";
 import { type CachePart, cacheParts, FEEDS, feedShape } from "./feeds.js";
-import type { LayerTools } from "./layer-tools.js";
+import type { Adapt, LayerTools } from "./layer-tools.js";
 import { imbalance, type MixedExperts, mixExperts } from "./mix-experts.js";
 import { recurrence, softplus } from "./recurrence-graph.js";
-
-/** Changes the result of a projection, such as by adding the product of low-rank factors. */
-export type Adapt = (graph: Graph, weight: StoredWeight, x: Node, y: Node) => Node;
 
 export interface DecoderOptions {
   /**
@@ -73,18 +70,20 @@ class Builder {
   readonly #parts: ReadonlyMap<string, CachePart>;
   readonly #fresh = new Map<string, Node>();
   readonly #mixedExperts: MixedExperts[] = [];
-  readonly #tools: LayerTools = {
-    graph: this.#graph,
-    weight: (stored) => this.#weight(stored),
-    linear: (x, weights) => this.#linear(x, weights),
-    past: (feed) => this.#past(feed),
-    fresh: this.#fresh,
-  };
+  readonly #tools: LayerTools;
 
   constructor(spec: DecoderSpec, options: DecoderOptions) {
     this.#spec = spec;
     this.#options = options;
     this.#parts = new Map(cacheParts(spec).map((part) => [part.feed, part]));
+    this.#tools = {
+      graph: this.#graph,
+      weight: (stored) => this.#weight(stored),
+      linear: (x, weights) => this.#linear(x, weights),
+      adapt: options.adapt,
+      past: (feed) => this.#past(feed),
+      fresh: this.#fresh,
+    };
   }
 
   build(): Decoder {

@@ -41,35 +41,47 @@ export function expertWeights(prefix: string, hidden: number, traits: ExpertTrai
   };
 
   function matricesOf(): Pick<ExpertWeights, "gate" | "up" | "gateUp" | "down"> {
-    const all = (weightOf: (expert: number) => StoredWeight): ExpertMatrices => ({
+    const all = (
+      weightOf: (expert: number) => StoredWeight,
+      ...[module, of, from = 0]: readonly [module: string, of: number, from?: number]
+    ): ExpertMatrices => ({
       weights: Array.from({ length: experts }, (_, expert) => weightOf(expert)),
+      parameter: { name: `${prefix}${module.replace(".*", "")}`, from, of },
     });
     if (names.layout === "each") {
-      const each = (module: string, shape: readonly number[]) =>
-        all((expert) => ({ name: `${prefix}${module.replace("*", String(expert))}.weight`, shape }));
+      const { gate, up, down, fused = { gateUp: up, down } } = names;
+      const each = (module: string, shape: readonly number[], ...place: readonly [string, number, number?]) =>
+        all((expert) => ({ name: `${prefix}${module.replace("*", String(expert))}.weight`, shape }), ...place);
+      const of = gate === null ? width : 2 * width;
       return {
-        ...(names.gate === null ? {} : { gate: each(names.gate, [width, inner]) }),
-        up: each(names.up, [width, inner]),
-        down: each(names.down, [inner, width]),
+        ...(gate === null ? {} : { gate: each(gate, [width, inner], fused.gateUp, of) }),
+        up: each(up, [width, inner], fused.gateUp, of, of - width),
+        down: each(down, [inner, width], fused.down, inner),
       };
     }
     /** Matrices of some rows of a tensor with those of all experts. */
-    const part = (module: string, shape: readonly [number, number], rows = shape[0], from = 0) =>
-      all((expert) => ({
-        name: `${prefix}${module}`,
-        shape,
-        rows: { from: expert * rows + from, of: experts * rows },
-      }));
+    const part = (module: string, shape: readonly [number, number], of: number, from = 0) =>
+      all(
+        (expert) => ({
+          name: `${prefix}${module}`,
+          shape,
+          rows: { from: expert * of + from, of: experts * of },
+        }),
+        module,
+        of,
+        from,
+      );
     const { gateUp, down } = names;
     if (names.layout === "fused") {
       return {
         gate: part(gateUp, [width, hidden], 2 * width),
         up: part(gateUp, [width, hidden], 2 * width, width),
-        down: part(down, [hidden, width]),
+        down: part(down, [hidden, width], hidden),
       };
     }
     const biased = (module: string, shape: readonly [number, number]): ExpertMatrices => ({
-      ...part(module, shape),
+      ...part(module, shape, shape[0]),
+      parameter: { name: `${prefix}${module}`, from: 0, of: shape[1] },
       transposed: true,
       bias: { name: `${prefix}${module}_bias`, shape: [experts, shape[1]] },
     });

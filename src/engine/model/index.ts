@@ -1,9 +1,6 @@
 export type { Activation, DecoderSpec, RopeSpec, StoredWeight } from "../../families/index.js";
-export {
-  type Adapt,
-  buildDecoder,
-  type Decoder,
-} from "./decoder-graph.js";
+export { buildDecoder, type Decoder } from "./decoder-graph.js";
 export { FEEDS, pastKey, pastValue, ropeCos, ropeSin } from "./feeds.js";
+export type { Adapt } from "./layer-tools.js";
 export { readSpec } from "./read-spec.js";
-export { locateWeights, weightsOf, weightsOfExperts } from "./weight-names.js";
+export { locateWeights, weightsOf } from "./weight-names.js";

@@ -86,10 +86,17 @@ function withinGroups(graph: Graph, scores: Node, { count, chosen }: NonNullable
 }
 
 /** Each row x [M, D] after its expert, by ids [M] that ascend. */
-function compute({ graph, routing, weight, activation }: ExpertParts, x: Node, ids: Node, experts: ExpertWeights) {
+function compute(
+  { graph, routing, weight, activation, adapt }: ExpertParts,
+  x: Node,
+  ids: Node,
+  experts: ExpertWeights,
+) {
   const { gate, up, gateUp, down } = experts;
-  const product = (rows: Node, { weights, transposed = false, bias }: ExpertMatrices) => {
-    const y = graph.expertMatmul(rows, ids, graph.stack(weights.map(weight)), !transposed);
+  const product = (rows: Node, { weights, parameter, transposed = false, bias }: ExpertMatrices) => {
+    const product = graph.expertMatmul(rows, ids, graph.stack(weights.map(weight)), !transposed);
+    const [first] = weights;
+    const y = (first && adapt?.(graph, first, rows, product, { ids, from: parameter.from })) ?? product;
     return bias ? graph.add(y, graph.gather(weight(bias), ids)) : y;
   };
   const gated = (a: Node, b: Node) =>

@@ -33,7 +33,7 @@ function roles(weights: object): StoredWeight[] {
 }
 
 /** Every weight of a layer's experts, with the router. */
-export function weightsOfExperts({ gate, up, gateUp, down, ...others }: ExpertWeights): StoredWeight[] {
+function weightsOfExperts({ gate, up, gateUp, down, ...others }: ExpertWeights): StoredWeight[] {
   const matrices = [gate, up, gateUp, down].filter((one) => one !== undefined);
   return [...roles(others), ...matrices.flatMap(({ weights, bias }) => (bias ? [...weights, bias] : weights))];
 }

@@ -248,6 +248,8 @@ export interface ExpertWeights {
 export interface ExpertMatrices {
   /** By expert. */
   readonly weights: readonly StoredWeight[];
+  /** The tensor with those of all experts in transformers, and which of a matrix's outputs there these are. */
+  readonly parameter: { readonly name: string; readonly from: number; readonly of: number };
   /** Whether they are stored [in, out]. */
   readonly transposed?: boolean;
   /** [experts, out] */

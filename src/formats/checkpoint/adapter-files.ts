@@ -1,8 +1,10 @@
 // How PEFT names the factors and the modules of an adapter that is written.
 
-/** PEFT's `target_modules` and `layers_to_transform`. */
+/** PEFT's `target_modules`, `target_parameters` and `layers_to_transform`. */
 export interface PeftTargets {
   readonly targetModules: readonly string[];
+  /** Default none. */
+  readonly targetParameters?: readonly string[];
   readonly layersToTransform: readonly number[] | null;
 }
 
@@ -95,6 +97,7 @@ export function adapterConfig(adapter: AdapterDescription): Record<string, unkno
     use_rslora: adapter.isRankStabilised ?? false,
     use_dora: false,
     target_modules: adapter.targets.targetModules,
+    ...(adapter.targets.targetParameters?.length ? { target_parameters: adapter.targets.targetParameters } : {}),
     layers_to_transform: adapter.targets.layersToTransform,
     modules_to_save: adapter.modulesToSave ?? null,
     bias: adapter.hasBiases ? "lora_only" : "none",

@@ -1,7 +1,7 @@
 export { blockOf, compareParts, type Part } from "../../families/index.js";
 export { ADAPTER_WEIGHTS, type LowRankForm } from "./adapter.js";
 export { ADAPTER_CONFIG } from "./adapter-config.js";
-export { adapterConfig, factorNames, factorOf, type PeftTargets, peftName, peftTargets } from "./adapter-files.js";
+export { adapterConfig, factorNames, factorOf, peftName, peftTargets } from "./adapter-files.js";
 export {
   type Checkpoint,
   type CheckpointTensor,
@@ -39,3 +39,4 @@ export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspecti
 export { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./locate.js";
 export type { CodedForm, CodedValues } from "./quantised.js";
+export { namesInMemory } from "./renamings.js";

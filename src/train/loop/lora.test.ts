@@ -1,5 +1,5 @@
-// LoRA plans on the fixture's small Llama, and that what is written is opened again by checkpoint/. That PEFT itself
-// opens it is checked by hand: test/reference/check_lora_with_peft.py.
+// LoRA plans on the fixture's small Llama, and that what is written is opened again by checkpoint/. What PEFT makes of such
+// factors, and that it opens them: lora-experts.test.ts.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 function plan(selection: string, changes: Partial<typeof settings> = {}): LoraPlan {
-  return planLora(resolveSelection(selection, base), base.tensors, { ...settings, ...changes });
+  return planLora(resolveSelection(selection, base), base, { ...settings, ...changes });
 }
 
 const ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"];
@@ -42,8 +42,8 @@ describe("planLora", () => {
     expect(all.targets.targetModules.toSorted()).toEqual(ALL.toSorted());
     expect(all.targets.layersToTransform).toBe(null);
     expect(all.modules.find(({ module }) => module === "model.layers.1.self_attn.k_proj")).toEqual({
-      ...{ tensor: "model.layers.1.self_attn.k_proj.weight", module: "model.layers.1.self_attn.k_proj" },
-      ...{ layer: 1, part: "k_proj", out: 32, in: 64 },
+      ...{ tensors: ["model.layers.1.self_attn.k_proj.weight"], module: "model.layers.1.self_attn.k_proj" },
+      ...{ layer: 1, out: 32, in: 64 },
     });
     const outer = plan("attention of layers 0, 2");
     expect(outer.modules).toHaveLength(8);
@@ -53,6 +53,7 @@ describe("planLora", () => {
     const mixed = plan("q_proj of layers 0 and up_proj of layers 1");
     expect(mixed.targets).toEqual({
       targetModules: ["model.layers.0.self_attn.q_proj", "model.layers.1.mlp.up_proj"],
+      targetParameters: [],
       layersToTransform: null,
     });
   });
@@ -71,7 +72,7 @@ describe("planLora", () => {
     const stored = (tensor: Partial<LoraBaseTensor>) => () =>
       planLora(
         new Set(["h.0.c.weight"]),
-        new Map([["h.0.c.weight", { layer: 0, part: "q_proj", shape: [2, 3], ...tensor }]]),
+        { tensors: new Map([["h.0.c.weight", { layer: 0, part: "q_proj", shape: [2, 3], ...tensor }]]) },
         settings,
       );
     expect(stored({})().modules).toHaveLength(1);
@@ -83,7 +84,7 @@ describe("planLora", () => {
 });
 
 describe("initialFactors", () => {
-  const [module] = [{ tensor: "m.weight", module: "m", layer: 0, part: "q_proj", out: 5, in: 400 } as LoraModule];
+  const module: LoraModule = { tensors: ["m.weight"], module: "m", layer: 0, out: 5, in: 400 };
 
   it("is PEFT's distribution: B zero, A uniform within 1 / sqrt(in)", () => {
     const { a, b } = initialFactors(module, 64, 7);
@@ -118,10 +119,10 @@ describe("writeAdapter", () => {
     const { adapter } = opened;
     if (!adapter) throw new Error("no adapter");
     expect(adapter.trainedOn).toBe("org/base");
-    expect([...adapter.deltas.keys()].sort()).toEqual(one.modules.map(({ tensor }) => tensor).sort());
+    expect([...adapter.deltas.keys()].sort()).toEqual(one.modules.flatMap(({ tensors }) => tensors).sort());
     for (const module of one.modules) {
-      const delta = adapter.deltas.get(module.tensor);
-      if (!delta) throw new Error(module.tensor);
+      const delta = adapter.deltas.get(`${module.module}.weight`);
+      if (!delta) throw new Error(module.module);
       expect([delta.rank, delta.scale, delta.transposed]).toEqual([4, 3, false]);
       expect([delta.a.shape, delta.b.shape]).toEqual([
         [4, module.in],

@@ -1,11 +1,13 @@
 // LoRA: which matrices get factors, how the factors start, and adapters as PEFT reads them.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { ModelSource } from "../../engine/index.js";
+import type { DecoderSpec, StoredWeight } from "../../engine/model/index.js";
 import {
   adapterConfig as describeAdapter,
   factorNames,
+  namesInMemory,
   type Part,
-  type PeftTargets,
   peftTargets,
 } from "../../formats/checkpoint/index.js";
 import { type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
@@ -16,26 +18,27 @@ import type { LoraSettings } from "../run/run-schema.js";
 import type { Selectable } from "../run/selection.js";
 import type { ParameterShape } from "./optimizer.js";
 
-/** A matrix [out, in] that gets factors A [rank, in] and B [out, rank]. */
+/** A matrix [out, in] that gets factors A [rank, in] and B [out, rank], or those of all experts of a layer. */
 export interface LoraModule {
-  /** Name of the matrix in the base, such as `model.layers.0.self_attn.q_proj.weight`. */
-  readonly tensor: string;
-  /** The same without `.weight`. */
+  /** Names of its tensors in the base, such as `model.layers.0.self_attn.q_proj.weight`. */
+  readonly tensors: readonly string[];
+  /** Its name in PEFT: that of its weight without `.weight`; `base_layer` is what two parameters of a module share. */
   readonly module: string;
   readonly layer: number;
-  readonly part: Part;
   readonly out: number;
   readonly in: number;
+  /** E: the factors of experts are A [E rank, in], expert by expert, and B [out, rank E], with experts as the last axis. */
+  readonly experts?: number;
 }
 
 export interface LoraPlan {
   readonly settings: LoraSettings;
   /** s of W + s B A: alpha / rank (arXiv 2106.09685, section 4.1), or alpha / sqrt(rank) (arXiv 2312.03732). */
   readonly scale: number;
-  /** In the order of the base's tensors. */
+  /** In the order of the base's tensors, and experts after them. */
   readonly modules: readonly LoraModule[];
   /** The modules, as PEFT names them. */
-  readonly targets: PeftTargets;
+  readonly targets: ReturnType<typeof peftTargets>;
 }
 
 /** What a plan reads of a tensor of the base. */
@@ -44,18 +47,64 @@ export interface LoraBaseTensor extends Selectable {
   readonly transposed?: true;
 }
 
+/** What a plan reads of a base. */
+export interface LoraBase {
+  readonly tensors: ReadonlyMap<string, LoraBaseTensor>;
+  /** Name in transformers of a tensor; default the same. */
+  readonly inMemory?: ((name: string) => string) | undefined;
+  /** Default none. */
+  readonly experts?: readonly ExpertParameter[];
+}
+
+/** A parameter of transformers with the matrices of all experts of a layer. */
+export interface ExpertParameter extends Omit<LoraModule, "module" | "experts"> {
+  readonly name: string;
+  readonly experts: number;
+}
+
+/** @param stored names in the checkpoint, by those of the specification */
+export function loraBase(source: ModelSource, spec: DecoderSpec, stored: ReadonlyMap<string, string>): LoraBase {
+  const { tensors, config } = source;
+  return { tensors, inMemory: namesInMemory(config.json.model_type), experts: expertParameters(spec, stored) };
+}
+
+// Their kernels read this projection past its module (PEFT 0.21, _check_lora_target_modules_mamba).
+const WITHOUT_OUT_PROJ: readonly string[] = ["falcon_h1", "nemotron_h"];
+
+/** Weights that PEFT has no factors for: routers, and the output of Mamba in some families. */
+export function leftOutOfLora({ layers }: DecoderSpec, modelType: string): StoredWeight[] {
+  return layers.flatMap(({ experts, weights: { mixed } }) => [
+    ...(experts ? [experts.router.weight] : []),
+    ...(mixed && WITHOUT_OUT_PROJ.includes(modelType) ? [mixed.weight] : []),
+  ]);
+}
+
+function expertParameters(spec: DecoderSpec, stored: ReadonlyMap<string, string>): ExpertParameter[] {
+  return spec.layers.flatMap(({ experts }, layer) => {
+    const found = new Map<string, ExpertParameter>();
+    for (const matrices of [experts?.gate, experts?.up, experts?.gateUp, experts?.down]) {
+      if (!matrices) continue;
+      const { weights, parameter, transposed } = matrices;
+      const [first] = weights as [StoredWeight];
+      const stem = (stored.get(first.name) ?? "").slice(0, -first.name.length);
+      const own = weights.map(({ name }) => stored.get(name) ?? name);
+      const tensors = [...new Set([...(found.get(parameter.name)?.tensors ?? []), ...own])];
+      const width = first.shape[transposed ? 0 : 1] ?? 0;
+      const name = stem + parameter.name;
+      found.set(parameter.name, { name, tensors, layer, out: parameter.of, in: width, experts: weights.length });
+    }
+    return [...found.values()];
+  });
+}
+
 /**
  * Chooses the matrices that get factors: those of a selection that are in layers. Norms, biases, routers and
  * convolutions are not trained, as in PEFT.
  * @param chosen names of the selected tensors
- * @param tensors all tensors of the base
  * @throws RecipeError if the selection has no matrices, or unsupported ones
  */
-export function planLora(
-  chosen: ReadonlySet<string>,
-  tensors: ReadonlyMap<string, LoraBaseTensor>,
-  settings: LoraSettings,
-): LoraPlan {
+export function planLora(chosen: ReadonlySet<string>, base: LoraBase, settings: LoraSettings): LoraPlan {
+  const { tensors, inMemory = (name: string) => name, experts = [] } = base;
   const field = "train";
   const outside = [...chosen].filter((name) => {
     const { layer, shape = [] } = tensors.get(name) ?? {};
@@ -67,14 +116,52 @@ export function planLora(
       `${field}: LoRA trains matrices in layers only, and the selection has ${formatSome(outside)}. Write "layers", or add "but outside".`,
     );
   }
-  const modules = [...tensors].flatMap(([name, tensor]) => (chosen.has(name) ? moduleOf(name, tensor) : []));
+  const ofExperts = new Set(experts.flatMap((parameter) => parameter.tensors));
+  const others = new Map([...tensors].filter(([name]) => !ofExperts.has(name)));
+  const matrices = [...others].flatMap(([name, tensor]) => (chosen.has(name) ? moduleOf(name, tensor) : []));
+  const parameters = experts.filter((parameter) => isChosen(parameter, chosen));
+  // Where a model has experts, PEFT takes such modules for them (0.21, _convert_peft_config_moe), but not their weights.
+  const isMistaken = ({ module }: LoraModule) => experts.length > 0 && /\.(gate|up|down)_proj$/.test(module);
+  const named = peftTargets(
+    matrices.filter((module) => !isMistaken(module)),
+    others,
+  );
+  const modules = [
+    ...matrices.map((module) => ({ ...module, module: inMemory(module.module) })),
+    ...parameters.map(({ name, ...rest }, i) => {
+      const module = moduleName(inMemory(name));
+      // PEFT wraps a module once for each of its parameters, the first within the others.
+      const outer = parameters.slice(i + 1).filter((other) => moduleName(inMemory(other.name)) === module);
+      return { ...rest, module: module + ".base_layer".repeat(outer.length) };
+    }),
+  ];
   if (modules.length === 0) {
     const message = `${field}: the selection has no matrix that LoRA can train, only ${formatSome([...chosen])}`;
     throw RecipeError.at({ field }, message);
   }
+  const weights = modules.slice(0, matrices.length).filter(isMistaken);
+  const targetParameters = [
+    ...weights.map(({ module }) => `${module}.weight`),
+    ...parameters.map(({ name }) => inMemory(name)),
+  ];
+  if (targetParameters.length > 0 && settings.dropout > 0) {
+    const message = `lora.dropout is ${settings.dropout}, and PEFT has none for experts and what is beside them. Set it to 0, or train attention alone.`;
+    throw RecipeError.at({ field: "lora.dropout" }, message);
+  }
   const { rank, alpha, rank_stabilised: isStabilised } = settings;
   const scale = alpha / (isStabilised ? Math.sqrt(rank) : rank);
-  return { settings, scale, modules, targets: peftTargets(modules, tensors) };
+  const targets = { ...named, targetModules: named.targetModules.map(inMemory), targetParameters };
+  return { settings, scale, modules, targets };
+}
+
+const moduleName = (parameter: string) => parameter.slice(0, parameter.lastIndexOf("."));
+
+/** Whether all tensors of a parameter are chosen. @throws RecipeError if only some are */
+function isChosen({ name, tensors }: ExpertParameter, chosen: ReadonlySet<string>): boolean {
+  const count = tensors.filter((one) => chosen.has(one)).length;
+  if (count === 0 || count === tensors.length) return count > 0;
+  const message = `train: the selection has ${count} of the ${tensors.length} matrices of ${name}, which LoRA trains together. Select all of them, or none.`;
+  throw RecipeError.at({ field: "train" }, message);
 }
 
 // PEFT leaves them out of its linear modules, too.
@@ -90,21 +177,22 @@ function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTens
     const message = `train: ${name} ${what}, which LoRA does not support here. Train it with PEFT.`;
     throw RecipeError.at({ field: "train" }, message);
   }
-  return [{ tensor: name, module: name.replace(/\.weight$/, ""), layer, part, out, in: input }];
+  return [{ tensors: [name], module: name.replace(/\.weight$/, ""), layer, out, in: input }];
 }
 
 /** The factors of a module, float32, row-major. */
 export interface LoraFactors {
-  /** [rank, in] */
+  /** [rank, in]; of experts [E rank, in] */
   readonly a: Float32Array;
-  /** [out, rank] */
+  /** [out, rank]; of experts [out, rank E] */
   readonly b: Float32Array;
 }
 
 /** Names and shapes of the factors of a module, A before B. */
 export function factorsOf(module: LoraModule, rank: number): Readonly<Record<keyof LoraFactors, ParameterShape>> {
   const { a, b } = factorNames(module);
-  return { a: { name: a, shape: [rank, module.in] }, b: { name: b, shape: [module.out, rank] } };
+  const ranks = rank * (module.experts ?? 1);
+  return { a: { name: a, shape: [ranks, module.in] }, b: { name: b, shape: [module.out, ranks] } };
 }
 
 /**
@@ -114,8 +202,9 @@ export function factorsOf(module: LoraModule, rank: number): Readonly<Record<key
 export function initialFactors(module: LoraModule, rank: number, seed: number): LoraFactors {
   const random = Random.of(seed, `lora ${module.module}`);
   const bound = 1 / Math.sqrt(module.in);
-  const a = Float32Array.from({ length: rank * module.in }, () => (2 * random.float() - 1) * bound);
-  return { a, b: new Float32Array(module.out * rank) };
+  const ranks = rank * (module.experts ?? 1);
+  const a = Float32Array.from({ length: ranks * module.in }, () => (2 * random.float() - 1) * bound);
+  return { a, b: new Float32Array(module.out * ranks) };
 }
 
 export interface WriteAdapterOptions {

@@ -140,7 +140,7 @@ describe("ten steps as PyTorch and PEFT make them", () => {
     const base = await openCheckpoint(BASE);
     const chosen = resolveSelection("q_proj and down_proj of layers 0, 2", base);
     const { rank = 0, alpha = 0 } = run.settings;
-    const lora = planLora(chosen, base.tensors, { rank, alpha, rank_stabilised: true, dropout: 0 });
+    const lora = planLora(chosen, base, { rank, alpha, rank_stabilised: true, dropout: 0 });
     expect(lora.scale).toBe(4);
     const opened = await open(BASE, run.settings, chosen, lora);
     for (const [name, values] of await floatsOf(join(RUNS, "lora-start", "adapter_model.safetensors")))
@@ -285,8 +285,7 @@ describe("gradients", () => {
   it("of factors with dropout depend on the chance that is given, and measuring drops nothing", async () => {
     const base = await openCheckpoint(BASE);
     const settings = { rank: 4, alpha: 8, rank_stabilised: false };
-    const lora = (dropout: number) =>
-      planLora(resolveSelection("o_proj", base), base.tensors, { ...settings, dropout });
+    const lora = (dropout: number) => planLora(resolveSelection("o_proj", base), base, { ...settings, dropout });
     const [half, none] = [await openFor(BASE, { lora: lora(0.5) }), await openFor(BASE, { lora: lora(0) })];
     const batch = padded([a, c]);
     const gradientsOf = async ({ model, optimizer }: typeof half, seed?: number) => {

@@ -308,9 +308,9 @@ function placesOf(list: readonly GradientOutputs[], gradient: Float32Array): [st
 
 /** Adds s B A x to projections (Hu et al., arXiv 2106.09685, section 4.1). A and B are inputs of the graph. */
 function factorGraph({ modules, settings, scale }: LoraPlan, storedNames: ReadonlyMap<string, string>) {
-  const moduleOf = new Map(modules.map((module) => [module.tensor, module]));
+  const moduleOf = new Map(modules.flatMap((module) => module.tensors.map((tensor) => [tensor, module])));
   const inputs = new Map<string, Node>();
-  const adapt: Adapt = (graph, stored, x, y) => {
+  const adapt: Adapt = (graph, stored, x, y, ofExperts) => {
     const module = moduleOf.get(storedNames.get(stored.name) ?? "");
     if (!module) return y;
     const factors = factorsOf(module, settings.rank);
@@ -318,6 +318,17 @@ function factorGraph({ modules, settings, scale }: LoraPlan, storedNames: Readon
     inputs.set(factors.a.name, a).set(factors.b.name, b);
     const read =
       settings.dropout === 0 ? x : graph.mul(x, graph.input(maskName(module), "f32", [x.shape[0] ?? 0, module.in]));
+    const [from, count] = [ofExperts?.from ?? 0, y.shape[1] as number];
+    if (ofExperts && module.experts !== undefined) {
+      const { ids } = ofExperts;
+      const apart = graph.reshape(a, [module.experts, settings.rank, module.in]);
+      const low = graph.expertMatmul(read, ids, apart, true);
+      const byExpert = graph.transpose(graph.reshape(b, [module.out, settings.rank, module.experts]), [2, 0, 1]);
+      return graph.add(
+        y,
+        graph.mul(graph.expertMatmul(low, ids, graph.slice(byExpert, 1, from, from + count), true), scale),
+      );
+    }
     const low = graph.matmul(read, a, { transB: true });
     const rows = stored.rows ? graph.slice(b, 0, stored.rows.from, stored.rows.from + (stored.shape[0] ?? 0)) : b;
     return graph.add(y, graph.matmul(low, rows, { transB: true, alpha: scale }));

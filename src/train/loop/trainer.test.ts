@@ -311,7 +311,7 @@ describe("a run that is stopped", () => {
     const factors = { rank: 2, alpha: 4, rank_stabilised: false, dropout: 0.3 };
     const lora = () => ({
       trained: chosen,
-      lora: planLora(chosen, source.tensors, factors),
+      lora: planLora(chosen, source, factors),
       run: runOf({ accumulation: 2 }),
     });
     await go(lora());

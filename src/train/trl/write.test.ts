@@ -156,7 +156,7 @@ describe("writeTrlRun", () => {
   });
 
   it("starts LoRA from the factors that the engine would start from", async () => {
-    const plan = planLora(select("q_proj of layers 0-1"), source.tensors, {
+    const plan = planLora(select("q_proj of layers 0-1"), source, {
       ...{ rank: 2, alpha: 4, rank_stabilised: true, dropout: 0.1 },
     });
     const { memory } = await write({ lora: plan });
