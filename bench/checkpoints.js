@@ -16,6 +16,8 @@ export const DATA = fileURLToPath(new URL("./data", import.meta.url));
  * @property {number} keyValueHeads
  * @property {number} vocabulary
  * @property {boolean} tied
+ * @property {{ count: number, chosen: number, width: number }} [experts] of a Qwen3-MoE; default: a Llama
+ * @property {boolean} [delta] whether three of four layers have the gated delta rule of Qwen 3.5
  */
 
 /** A smaller Llama: 30M parameters. @type {ModelShape} */
@@ -40,6 +42,12 @@ export const LLAMA_125M = {
   tied: false,
 };
 
+/** A Qwen3-MoE: 137M parameters, of which a token uses 81M. @type {ModelShape} */
+export const MOE_137M = { ...LLAMA_125M, layers: 8, experts: { count: 8, chosen: 2, width: 512 } };
+
+/** A Qwen 3.5: 139M parameters. @type {ModelShape} */
+export const DELTA_139M = { ...LLAMA_125M, delta: true };
+
 /** Llama 3.2 1B: 1.24B parameters, 2.47 GB in bfloat16. @type {ModelShape} */
 export const LLAMA_1B = {
   layers: 16,
@@ -63,27 +71,71 @@ export const LLAMA_8B = {
 };
 
 /** @param {ModelShape} shape @returns {{ name: string, dtype: "BF16", shape: number[] }[]} */
-function tensorsOf({ layers, hidden, feedForward, heads, keyValueHeads, vocabulary, tied }) {
-  const keyValue = (hidden / heads) * keyValueHeads;
+function tensorsOf({ layers, hidden, feedForward, heads, keyValueHeads, vocabulary, tied, experts, delta = false }) {
+  const [width, keyValue] = [hidden / heads, (hidden / heads) * keyValueHeads];
   /** @type {[string, number[]][]} */
   const tensors = [["model.embed_tokens.weight", [vocabulary, hidden]]];
+  const feed = (/** @type {string} */ at, /** @type {number} */ inner) =>
+    tensors.push(
+      [`${at}.down_proj.weight`, [hidden, inner]],
+      [`${at}.gate_proj.weight`, [inner, hidden]],
+      [`${at}.up_proj.weight`, [inner, hidden]],
+    );
   for (let layer = 0; layer < layers; layer++) {
     const at = `model.layers.${layer}`;
+    tensors.push([`${at}.input_layernorm.weight`, [hidden]]);
+    if (experts) {
+      tensors.push([`${at}.mlp.gate.weight`, [experts.count, hidden]]);
+      for (let i = 0; i < experts.count; i++) feed(`${at}.mlp.experts.${i}`, experts.width);
+    } else feed(`${at}.mlp`, feedForward);
+    tensors.push([`${at}.post_attention_layernorm.weight`, [hidden]]);
+    if (delta && (layer + 1) % 4 !== 0) {
+      tensors.push(
+        [`${at}.linear_attn.A_log`, [heads]],
+        [`${at}.linear_attn.conv1d.weight`, [3 * hidden, 1, 4]],
+        [`${at}.linear_attn.dt_bias`, [heads]],
+        [`${at}.linear_attn.in_proj_a.weight`, [heads, hidden]],
+        [`${at}.linear_attn.in_proj_b.weight`, [heads, hidden]],
+        [`${at}.linear_attn.in_proj_qkv.weight`, [3 * hidden, hidden]],
+        [`${at}.linear_attn.in_proj_z.weight`, [hidden, hidden]],
+        [`${at}.linear_attn.norm.weight`, [width]],
+        [`${at}.linear_attn.out_proj.weight`, [hidden, hidden]],
+      );
+      continue;
+    }
+    if (experts || delta) {
+      tensors.push([`${at}.self_attn.k_norm.weight`, [width]], [`${at}.self_attn.q_norm.weight`, [width]]);
+    }
     tensors.push(
-      [`${at}.input_layernorm.weight`, [hidden]],
-      [`${at}.mlp.down_proj.weight`, [hidden, feedForward]],
-      [`${at}.mlp.gate_proj.weight`, [feedForward, hidden]],
-      [`${at}.mlp.up_proj.weight`, [feedForward, hidden]],
-      [`${at}.post_attention_layernorm.weight`, [hidden]],
       [`${at}.self_attn.k_proj.weight`, [keyValue, hidden]],
       [`${at}.self_attn.o_proj.weight`, [hidden, hidden]],
-      [`${at}.self_attn.q_proj.weight`, [hidden, hidden]],
+      [`${at}.self_attn.q_proj.weight`, [delta ? 2 * hidden : hidden, hidden]],
       [`${at}.self_attn.v_proj.weight`, [keyValue, hidden]],
     );
   }
   tensors.push(["model.norm.weight", [hidden]]);
   if (!tied) tensors.push(["lm_head.weight", [vocabulary, hidden]]);
   return tensors.map(([name, shape]) => ({ name, dtype: /** @type {const} */ ("BF16"), shape }));
+}
+
+/** What config.json has besides a Llama's. @param {ModelShape} shape */
+function kindOf({ hidden, heads, experts, delta }) {
+  if (experts) {
+    const { count, chosen, width } = experts;
+    const routing = { num_experts: count, num_experts_per_tok: chosen, moe_intermediate_size: width };
+    return { architectures: ["Qwen3MoeForCausalLM"], model_type: "qwen3_moe", head_dim: hidden / heads, ...routing };
+  }
+  if (!delta) return { architectures: ["LlamaForCausalLM"], model_type: "llama" };
+  return {
+    architectures: ["Qwen3_5ForCausalLM"],
+    model_type: "qwen3_5_text",
+    head_dim: hidden / heads,
+    full_attention_interval: 4,
+    linear_num_key_heads: heads,
+    linear_num_value_heads: heads,
+    linear_key_head_dim: hidden / heads,
+    linear_value_head_dim: hidden / heads,
+  };
 }
 
 /**
@@ -114,8 +166,7 @@ export function writeCheckpoint(folder, shape, { seed, sparse = false }) {
   }
   if (layout.index) writeFileSync(join(folder, layout.index.name), layout.index.content);
   const config = {
-    architectures: ["LlamaForCausalLM"],
-    model_type: "llama",
+    ...kindOf(shape),
     hidden_size: shape.hidden,
     intermediate_size: shape.feedForward,
     num_hidden_layers: shape.layers,

@@ -1,11 +1,11 @@
-// The engine on a Llama of 125M parameters: prefill, cached decoding, one training step's forward and backward, in float32 and
+// The engine on a Llama of 125M parameters, or of another shape: prefill, cached decoding, one training step's forward and backward, in float32 and
 // with weights as codes, against PyTorch eager and llama.cpp on the same weights and threads where they are there. Each figure comes from a process of its own.
 import { spawnSync } from "node:child_process";
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { DATA, LLAMA_1B, LLAMA_125M, writeCheckpoint } from "./checkpoints.js";
+import { DATA, DELTA_139M, LLAMA_1B, LLAMA_125M, MOE_137M, writeCheckpoint } from "./checkpoints.js";
 import { describeMachine, median, spread } from "./measure.js";
 
 const WORKER = fileURLToPath(new URL("./engine_worker.js", import.meta.url));
@@ -14,7 +14,7 @@ const PEER = fileURLToPath(new URL("./engine_peer.py", import.meta.url));
 /** Modes of the workers; memory is looked at mode by mode. */
 const MODES = ["prefill", "decode", "decode-8", "train"];
 /** Shapes by their names. */
-const SHAPES = { "125m": LLAMA_125M, "1b": LLAMA_1B };
+const SHAPES = { "125m": LLAMA_125M, "1b": LLAMA_1B, moe: MOE_137M, delta: DELTA_139M };
 /** Types of the weights in llama.cpp. */
 const TYPES = ["q8_0", "q4_k_m"];
 
@@ -44,7 +44,7 @@ export async function benchmarkEngine(args) {
     ...Object.fromEntries(hasLlama ? TYPES.map((type) => [`llama.cpp ${type}`, [process.execPath, WORKER]]) : []),
   };
   console.log(`machine: ${describeMachine()}`);
-  console.log(`model: Llama, ${values.shape} parameters, stored in bfloat16; ${values.threads} threads\n`);
+  console.log(`model: ${values.shape}, stored in bfloat16; ${values.threads} threads\n`);
   if (!hasLlama) console.log("(no node-llama-cpp; install it, or name its index.js in NODE_LLAMA_CPP, to compare)\n");
   if (!hasTorch) console.log(`(no torch and transformers for ${values.python}; give --python to compare)\n`);
 
