@@ -1,7 +1,7 @@
 """How often models choose the same experts: python routing.py PROBLEMS FIELD BASE MATH LANGUAGE MERGE...
 
 PROBLEMS is data/problems.jsonl of the miniature, FIELD sw or en. For each model: the share of chosen experts, over all
-tokens of 200 prompts, that BASE, MATH and LANGUAGE choose as well, by layer and over all. Needs torch and transformers.
+tokens of 100 prompts, that BASE, MATH and LANGUAGE choose as well, by layer and over all. Needs torch and transformers.
 """
 
 import json
@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 torch.set_num_threads(1)
 problems, field, *folders = sys.argv[1:]
 tokenizer = AutoTokenizer.from_pretrained(folders[0])
-lines = open(problems, encoding="utf-8").read().splitlines()[:200]
+lines = open(problems, encoding="utf-8").read().splitlines()[:100]
 prompts = [tokenizer(f"{json.loads(line)[field]} Solve:", return_tensors="pt").input_ids for line in lines]
 
 
