@@ -11,6 +11,15 @@ export { corpusBleu } from "./metrics/bleu.js";
 export { BLEU_TOKENIZERS, type BleuTokenizer } from "./metrics/bleu-tokenizers.js";
 export { corpusChrf } from "./metrics/chrf.js";
 export {
+  ownPrompt,
+  type RatingTally,
+  ratingPage,
+  sharedPrompt,
+  sharedPrompts,
+  tallyRatings,
+  tallyVerdict,
+} from "./rating.js";
+export {
   comparisonLines,
   comparisonNotes,
   comparisonVerdict,

@@ -217,7 +217,7 @@ describeInBrowser("choosing layers", () => {
           .evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")))
       ).toReversed();
     const [text, before] = [recipe(), await owned()];
-    await page.getByRole("button", { name: "Preview reverse" }).click();
+    await page.getByRole("button", { name: "Preview The reverse" }).click();
     const { owners } = suggested.find(({ name }) => name === "reverse") ?? { owners: { rows: [], outside: [] } };
     const wanted = owners.rows.flatMap(({ mlp }, layer) =>
       mlp[0] === at("swahili") ? [`Layer ${layer} of swahili: taken`] : [],
@@ -228,11 +228,11 @@ describeInBrowser("choosing layers", () => {
     expect(await seriousViolations(page)).toEqual([]);
     await page.getByRole("button", { name: "Back" }).click();
     await expect.poll(async () => [recipe(), await owned()]).toEqual([text, before]);
-    await page.getByRole("button", { name: "Preview paper-default" }).click();
+    await page.getByRole("button", { name: "Preview The paper's default", exact: true }).click();
     await page.getByRole("button", { name: "Use", exact: true }).click();
     await expect.poll(() => page.getByLabel("Open a recipe").inputValue()).toBe("paper-default");
     await page.getByText("bit for bit").waitFor();
-    await page.getByRole("button", { name: "Preview reverse" }).click();
+    await page.getByRole("button", { name: "Preview The reverse" }).click();
     const used = suggested.find(({ name }) => name === "paper-default")?.owners;
     const differing = owners.rows.flatMap(({ mlp }, layer) => (mlp[0] === used?.rows[layer]?.mlp[0] ? [] : layer));
     const said = await page.getByText("Differs from the open recipe in").innerText();

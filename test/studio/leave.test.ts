@@ -137,6 +137,7 @@ describeInBrowser("leaving with a result", () => {
     vi.stubEnv("HF_TOKEN", hub.token);
     await way.getByRole("button", { name: "Push" }).click();
     await way.getByText("Pushed to org/mine in").waitFor();
+    await way.getByText("clients of OpenAI reach it at http://127.0.0.1:8000/v1").waitFor();
     await way.getByText("layergraft serve org/mine").waitFor();
     const link = way.getByRole("link", { name: "Open it on the hub" });
     expect(await link.getAttribute("href")).toBe(`${hub.endpoint}/org/mine`);

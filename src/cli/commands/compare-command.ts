@@ -4,12 +4,17 @@ import {
   comparisonNotes,
   comparisonVerdict,
   type ResultsComparison,
+  ratingPage,
   SCORE_FORMATS,
+  tallyRatings,
+  tallyVerdict,
 } from "../../evaluate/index.js";
 import { escapeMarkdown } from "../../figures/index.js";
-import { exists } from "../../kit/files/index.js";
-import { formatSome } from "../../kit/printing/index.js";
+import { exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
+import { OutputError, usageError } from "../../kit/index.js";
+import { formatSome, plural, shellQuote, visible } from "../../kit/printing/index.js";
 import {
+  type CommonOptions,
   info,
   paletteFor,
   parseCount,
@@ -33,6 +38,10 @@ export function add(program: Command): void {
     .argument("<first>", "folder that eval --out or lm_eval wrote")
     .argument("<others...>", "more of them; each is compared with the first. Join runs of one method with commas.")
     .option("--discordance <share>", "share of items expected to flip (default: the share that flipped)", parseShare)
+    .optionsGroup("Ratings by people, of two results:")
+    .option("--rate <file>", "write a page on which people choose between answers, without names")
+    .addOption(new Option("--ratings <files...>", "tally the choices that people saved on that page").conflicts("rate"))
+    .option("--force", "replace the page of --rate that is there")
     .optionsGroup("Output:")
     .option("--flips", "list the items that only one of them got right")
     .addOption(new Option("--format <format>", "output format").choices(SCORE_FORMATS).default("table"))
@@ -40,6 +49,7 @@ export function add(program: Command): void {
     .option("--resamples <n>", "bootstrap resamples (default: 1000)", parsePositive);
   withCommonOptions(command).action(async (first, others, flags) => {
     const { seed, resamples, discordance } = flags;
+    if (flags.rate !== undefined || flags.ratings) return rate([first, ...others], flags);
     const results = await Promise.all([first, ...others].map(runsOf));
     const comparison = await compareResults({ results, seed, resamples, discordance });
     if (flags.json) return printJson(comparison);
@@ -65,6 +75,44 @@ export function add(program: Command): void {
       ...(notes.length > 0 ? ["", ...notes.map((note) => palette.dim(note))] : []),
     ]);
   });
+}
+
+interface RatingFlags extends CommonOptions {
+  readonly rate?: string | undefined;
+  readonly ratings?: readonly string[] | undefined;
+  readonly force?: boolean | undefined;
+  readonly seed: number;
+}
+
+/** Writes the page for raters, or tallies what they chose. */
+async function rate(results: readonly string[], flags: RatingFlags): Promise<void> {
+  const [first, second] = results;
+  if (first === undefined || second === undefined || results.length > 2) {
+    throw usageError(`--rate and --ratings take two results, not ${results.length}`);
+  }
+  const { rate: file, ratings } = flags;
+  if (file !== undefined) {
+    if (!flags.force && (await exists(file)))
+      throw new OutputError(`${file} already exists`, { file, option: "force" });
+    const { page, pairs, equal } = await ratingPage([first, second], flags.seed);
+    await writeFileAtomically(file, page);
+    if (flags.json) return printJson({ file, pairs, equal });
+    print(`Wrote ${file}: ${plural(pairs, "pair")} of answers${equal > 0 ? `; ${equal} are equal, and left out` : ""}`);
+    info(
+      flags,
+      `Tally what raters save: layergraft compare ${[first, second].map(shellQuote).join(" ")} --ratings FILES`,
+    );
+    return;
+  }
+  const saved = (ratings ?? []).map(async (name) => [name, await readJsonObject(name)] as const);
+  const tallies = await tallyRatings([first, second], Object.fromEntries(await Promise.all(saved)));
+  if (flags.json) return printJson(tallies);
+  print(
+    tallies.flatMap((tally) => [
+      `${tally.task}: ${tallyVerdict(tally, ["the first", "the second"])}`,
+      ...tally.notes.map(({ id, note }) => `  item ${id}: ${visible(note)}`),
+    ]),
+  );
 }
 
 /** The results of a method: a path, or several runs joined with commas. */

@@ -163,11 +163,11 @@ export async function readVerdicts(folder: string, task: string): Promise<Judged
 
 /**
  * Reads samples of a task.
- * @param ids of the samples that are wanted
+ * @param ids of the samples that are wanted; default: all
  * @throws LayergraftError if the file is missing, or a line is not a sample
  */
-export async function readSamples(folder: string, task: string, ids: ReadonlySet<string>): Promise<StoredSample[]> {
-  return readRows(folder, task, SAMPLE, ({ id }) => ids.has(String(id)));
+export async function readSamples(folder: string, task: string, ids?: ReadonlySet<string>): Promise<StoredSample[]> {
+  return readRows(folder, task, SAMPLE, ({ id }) => ids?.has(String(id)) ?? true);
 }
 
 async function readRows<T extends z.ZodType>(

@@ -13,6 +13,8 @@ import type { Analysis } from "./analysis.js";
 export interface Suggestion {
   /** Short and unique, such as `paper-default`. */
   readonly name: string;
+  /** The name in words. */
+  readonly title: string;
   /** What it rests on: what others published, where these experts changed, or how they represent texts. */
   readonly evidence: "published" | "changes" | "texts";
   /** Why to try it. */
@@ -122,13 +124,13 @@ function isFirstOfItsKind({ recipe }: Draft, index: number, all: readonly Draft[
 /** Configurations the paper found effective at 32 layers, scaled to the depth. */
 function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
   const scaled = (count: number) => Math.round((count * depth) / PAPER_DEPTH);
-  const swap = (name: string, counts: SwapLayers, reason: string, weights?: "magnitude"): Draft[] => {
+  const swap = (name: string, title: string, counts: SwapLayers, reason: string, weights?: "magnitude"): Draft[] => {
     if (Object.values(counts).reduce((sum, count) => sum + count, 0) >= depth) return [];
     const { task, language, base } = sources;
     const recipe = { method: "swap" as const, task, language, ...counts };
     return [
       {
-        ...{ name, evidence: "published", reason, reference: SWAP },
+        ...{ name, title, evidence: "published", reason, reference: SWAP },
         attention: Array.from({ length: depth }, (_, layer) => ownerOfLayer(layer, depth, counts)),
         recipe: weights ? { ...recipe, base, weights } : recipe,
       },
@@ -138,26 +140,30 @@ function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
   const grid = [5, 4, 3].flatMap((bottom) => [2, 1, 0].map((top) => [bottom, top] as const));
   const at = depth === PAPER_DEPTH ? "" : ` of ${PAPER_DEPTH} layers, in proportion`;
   return [
-    ...swap("paper-default", standard, `the paper's default: bottom 5, top 2${at}`),
+    ...swap("paper-default", "The paper's default", standard, `the paper's default: bottom 5, top 2${at}`),
     ...swap(
       "paper-magnitude",
+      "The paper's default, averages weighted by magnitude",
       standard,
       `the paper's default with averages, of tensors outside the layers, weighted by the inverse magnitude of the change`,
       "magnitude",
     ),
     ...swap(
       "paper-smallest",
+      "The paper's smallest swap",
       presetLayers(depth, "paper-smallest"),
       `the smallest configuration that worked: bottom 3${at}`,
     ),
     ...swap(
       "paper-largest",
+      "The paper's largest swap",
       presetLayers(depth, "paper-largest"),
       `the largest configuration that worked: bottom 5, top 2, transitions 2${at}`,
     ),
     ...grid.flatMap(([bottom, top]) =>
       swap(
         `paper-${bottom}-${top}`,
+        `The paper's swap of bottom ${bottom} and top ${top}`,
         { ...standard, bottom: Math.max(1, scaled(bottom)), top: scaled(top) },
         `in the paper's effective range: bottom ${bottom}, top ${top}${at}`,
       ),
@@ -216,7 +222,12 @@ function byShares(analysis: Analysis, task: number, language: number, options: S
     const ownersIn = (block: string) =>
       Array.from({ length: analysis.layers }, (_, layer) => owners[groups.indexOf(`${layer} ${block}`)] ?? "average");
     return {
-      ...{ name: `shares-by-${by}`, evidence: "changes", reference: SHARES },
+      ...{
+        name: `shares-by-${by}`,
+        title: `Each ${by} from whom it changed more in`,
+        evidence: "changes",
+        reference: SHARES,
+      },
       reason:
         `each ${by} from the expert whose share of the change exceeds the other's by ${tau}: ` +
         `${count("task")} from ${called.task}, ${count("language")} from ${called.language}, ${count("average")} blended`,
@@ -235,7 +246,8 @@ function byProfile(analysis: Analysis, task: number, language: number, options: 
   if (above.length === 0 || above.length === analysis.layers) return [];
   return [
     {
-      ...{ name: "profile", evidence: "changes", reference: "arXiv 2410.01335, section 3.2, read as a rule" },
+      ...{ name: "profile", title: `Layers in which ${called.language} changed more`, evidence: "changes" },
+      reference: "arXiv 2410.01335, section 3.2, read as a rule",
       reason: `the layers in which ${called.language}'s profile of change exceeds ${called.task}'s`,
       attention: Array.from({ length: analysis.layers }, (_, layer) => (above.includes(layer) ? "language" : "task")),
       recipe: {
@@ -266,6 +278,7 @@ function byAlignment(analysis: Analysis, task: number, language: number, options
     }
   }
   return middleOfTask("alignment", best, depth, options, {
+    title: "Middle layers in which both represent texts alike",
     evidence: "texts",
     reason: `${called.language} with ${called.task}'s layers in the block in which both represent ${alignment?.texts} texts most alike (CKA)`,
     reference:
@@ -279,7 +292,7 @@ function middleOfTask(
   { from, until }: { readonly from: number; readonly until: number },
   depth: number,
   { sources: { task, language } }: SuggestOptions,
-  texts: Pick<Draft, "evidence" | "reason" | "reference">,
+  texts: Pick<Draft, "title" | "evidence" | "reason" | "reference">,
 ): Draft[] {
   const outer = Array.from({ length: depth }, (_, layer) => layer).filter((layer) => layer < from || layer >= until);
   if (outer.length === 0 || outer.length === depth) return [];
@@ -304,6 +317,7 @@ function otherSwaps(depth: number, options: SuggestOptions): Draft[] {
   const from = Math.round((REVERSE.from * depth) / REVERSE.depth);
   const until = Math.max(from + 1, Math.round(((REVERSE.to + 1) * depth) / REVERSE.depth));
   const reverse = middleOfTask("reverse", { from, until }, depth, options, {
+    title: `The reverse: ${called.language} outside, ${called.task} in the middle`,
     evidence: "published",
     reason: `the reverse: ${called.language} with middle layers of ${called.task} (${REVERSE.from} to ${REVERSE.to} of ${REVERSE.depth}, in proportion)`,
     reference: "LightOn, arXiv 2605.26735",
@@ -312,7 +326,8 @@ function otherSwaps(depth: number, options: SuggestOptions): Draft[] {
   return [
     ...reverse,
     {
-      ...{ name: "attention-from-language", evidence: "published", reference: "Tran et al., ACL Findings 2026" },
+      ...{ name: "attention-from-language", title: `Attention from ${called.language}`, evidence: "published" },
+      reference: "Tran et al., ACL Findings 2026",
       reason: `attention of all layers from ${called.language}, feed-forward from ${called.task}`,
       attention: all("language"),
       mlp: all("task"),

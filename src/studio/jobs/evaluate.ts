@@ -3,11 +3,13 @@ import { readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { openModelSource } from "../../engine/index.js";
+import { scoreTexts } from "../../evaluate/index.js";
+import type { Score as MainScore } from "../../evaluate/scoring/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/tasks/index.js";
 import { digestOfJson, exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError, systemMessage, usageError, VERSION } from "../../kit/index.js";
 import { type EvaluateProgress, evaluate, type Model, openModel, type Progress } from "../../verbs/index.js";
-import { type Input, type JobInput, recipeSource } from "../protocol/index.js";
+import { type Input, type JobInput, recipeSource, type Score, type Suggestion } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
 
 /** Folder of all results within a project. */
@@ -53,7 +55,7 @@ export async function evaluateModels(
   { signal, onProgress }: Pick<JobControls, "signal" | "onProgress">,
   done: (model: Model) => Promise<void> = (model) => model.close(),
 ): Promise<Evaluated[]> {
-  const tasks = [/\.ya?ml$/i.test(task) ? resolve(project, task) : task];
+  const tasks = [taskOf(project, task)];
   const folder = data === null ? undefined : resolve(project, data);
   onProgress({ phase: "reading the task", done: 0, total: 0, unit: "items" });
   const asked = await questionsOf(tasks, { folder, loadRows: hubLoader() }, limit ?? undefined, signal);
@@ -110,6 +112,48 @@ export async function evaluateModels(
     return { name, folder: own, isKept };
   }
 }
+
+/** A score as the page shows it. */
+export function shownScore(main: Pick<MainScore, "value" | "scale" | "interval">): Score & { unit: string } {
+  const scale = main.scale === "share" ? 1 : 0.01;
+  const scaled = (value: number | undefined) =>
+    value === undefined || !Number.isFinite(value) ? null : Math.min(1, Math.max(0, scale * value));
+  const { value, interval } = main;
+  return { ...scoreTexts(main), value: scaled(value), low: scaled(interval?.low), high: scaled(interval?.high) };
+}
+
+/** Suggestions with their scores, the best first; those that cannot be run are last, with the problem. */
+export async function scoreSuggestions(
+  found: readonly Suggestion[],
+  { task, limit }: NonNullable<JobInput<"suggest">["score"]>,
+  { project }: Pick<JobPlace, "project">,
+  { signal, onProgress }: Pick<JobControls, "signal" | "onProgress">,
+) {
+  const scored: (Suggestion & { readonly score?: Score; readonly problem?: string })[] = [];
+  let before: Model | undefined;
+  try {
+    for (const [done, one] of found.entries()) {
+      onProgress({ phase: `scoring ${one.title}`, done, total: found.length, unit: "steps" });
+      try {
+        const model = await openModel(one.recipe, { folder: project, signal });
+        // Closed now, as it has tensors in common with this one.
+        await before?.close();
+        before = model;
+        const tasks = [taskOf(project, task)];
+        const { scores } = await evaluate(model, { name: one.name, tasks, limit, signal });
+        scored.push({ ...one, ...(scores[0] ? { score: shownScore(scores[0]) } : {}) });
+      } catch (error) {
+        scored.push({ ...one, problem: problemOf(error, signal) });
+      }
+    }
+  } finally {
+    await before?.close();
+  }
+  return scored.sort((a, b) => (b.score?.value ?? -1) - (a.score?.value ?? -1));
+}
+
+/** Task files start from the project. */
+const taskOf = (project: string, task: string) => (/\.ya?ml$/i.test(task) ? resolve(project, task) : task);
 
 /** The model of the last version stays open: most layers of the next one are equal, and are shared. */
 let last: Model | undefined;

@@ -16,7 +16,7 @@ import {
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress, Written } from "../protocol/index.js";
-import { evaluateModels, problemOf } from "./evaluate.js";
+import { evaluateModels, problemOf, scoreSuggestions } from "./evaluate.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -62,10 +62,11 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     await writeAnalysis({ out, force: true }, result);
     return pageData(result);
   },
-  async suggest({ names: called, ...sources }, { project }, { signal, onProgress }) {
+  async suggest({ names: called, score, ...sources }, place, controls) {
     const { base, ...experts } = sources;
-    const analysis = await analyze({ base, experts, folder: project, signal, onProgress });
-    return suggestRecipes({ analysis, sources, called });
+    const analysis = await analyze({ base, experts, folder: place.project, ...controls });
+    const found = suggestRecipes({ analysis, sources, called });
+    return score ? scoreSuggestions(found, score, place, controls) : found;
   },
   evaluate: evaluateModels,
   async answer(

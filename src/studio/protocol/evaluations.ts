@@ -152,6 +152,16 @@ export const evaluationOperations = {
     input: z.strictObject({ ...pair, names: z.tuple([z.string().max(200), z.string().max(200)]) }),
     output: comparison,
   },
+  /** Writes a page on which people choose between the answers of two. `url`: where the server shows it. */
+  "evaluation.rate": {
+    input: z.strictObject(pair),
+    output: z.strictObject({ file: z.string(), url: z.string(), pairs: count }),
+  },
+  /** What people chose there, in sentences; the names are those in them. */
+  "evaluation.tally": {
+    input: z.strictObject({ ...pair, names: z.tuple([z.string().max(200), z.string().max(200)]), saved: z.json() }),
+    output: z.strictObject({ sentences: z.array(z.string()) }),
+  },
   /** All items of models that were asked the same, by the main metric. */
   "evaluation.matrix": { input: z.strictObject({ names, task: taskName }), output: matrix },
   "evaluation.items": {

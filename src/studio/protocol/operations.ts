@@ -38,6 +38,9 @@ const list = <T extends z.ZodType>(of: T) => z.array(of).max(MAX_ENTRIES);
 export const expert = z.strictObject({ name, source });
 const prompt = z.strictObject({ text, system: text.optional() });
 
+/** The first items of a task. */
+const live = z.strictObject({ task: source, limit: z.int().min(20).max(100) });
+
 /** What a project has beside its recipes: models and prompts. */
 export const settings = z.strictObject({
   base: source.nullable(),
@@ -46,7 +49,7 @@ export const settings = z.strictObject({
   recipe: name.nullable(),
   prompts: list(prompt),
   /** On what each version of the open recipe is scored; null: it is not. */
-  live: z.strictObject({ task: source, limit: z.int().min(20).max(100) }).nullish(),
+  live: live.nullish(),
 });
 
 export const project = z.strictObject({
@@ -110,10 +113,11 @@ const writing = { recipe: name, out: source, resume: z.boolean(), force: z.boole
 export const jobInputs = {
   /** Where experts changed. */
   analyze: z.strictObject({ base: source, experts: list(expert).min(1) }),
-  /** Recipes to start from. `names`: what their reasons call the experts. */
+  /** Recipes to start from. `names`: what their reasons call the experts. `score`: what they are scored on, if anything. */
   suggest: z.strictObject({
     ...{ base: source, task: source, language: source },
     names: z.strictObject({ task: expert.shape.name, language: expert.shape.name }).optional(),
+    score: live.optional(),
   }),
   /** Answers of several models to one prompt. */
   answer: z.strictObject({

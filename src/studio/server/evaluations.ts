@@ -5,17 +5,19 @@ import { openModelSource } from "../../engine/index.js";
 import {
   compareResults,
   comparisonVerdict,
+  ownPrompt,
   readResults,
   readSamples,
   readVerdicts,
   type StoredSample,
-  scoreTexts,
+  sharedPrompt,
+  sharedPrompts,
 } from "../../evaluate/index.js";
 import { readDeclaration, TASK_FAMILIES } from "../../evaluate/tasks/index.js";
 import { loadLibrary } from "../../export/llama/index.js";
-import { digestOf, isFile, readBounded, readJsonObject, staysIn } from "../../kit/files/index.js";
+import { digestOf, isFile, readBounded, staysIn } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError, messageOf, own, RecipeError, usageError } from "../../kit/index.js";
-import { EVALUATIONS, giveResult, noteOf } from "../jobs/evaluate.js";
+import { EVALUATIONS, giveResult, noteOf, shownScore } from "../jobs/evaluate.js";
 import { readSettings, yamlFiles } from "../project/project.js";
 import {
   type Choices,
@@ -141,13 +143,7 @@ export async function evaluationOf(folder: string, name: string): Promise<Evalua
       runner: backend.server === null ? backend.backend : `${backend.server} (${backend.backend})`,
       tasks: tasks.flatMap(({ task, title, protocol, promptsDigest, items, scores: [main] }) => {
         if (!main) return [];
-        const scale = main.scale === "share" ? 1 : 0.01;
-        const scaled = (value: number | undefined) =>
-          value === undefined || !Number.isFinite(value) ? null : Math.min(1, Math.max(0, scale * value));
-        return {
-          ...{ task, title, protocol, prompts: promptsDigest, items, metric: main.title, ...scoreTexts(main) },
-          ...{ value: scaled(main.value), low: scaled(main.interval?.low), high: scaled(main.interval?.high) },
-        };
+        return { task, title, protocol, prompts: promptsDigest, items, metric: main.title, ...shownScore(main) };
       }),
     };
     // The page refuses all of the list for one result by a stranger, such as one with fewer than no items.
@@ -221,16 +217,15 @@ export async function itemsOf(
     folders.map(async (folder) => new Map((await readSamples(folder, task, wanted)).map((one) => [one.id, one]))),
   );
   // All have the same prompts, or they would not be compared.
-  const sharedFile = join(folders[0] ?? "", "shared-prompts.json");
-  const shared = (await isFile(sharedFile)) ? await readJsonObject(sharedFile) : {};
+  const shared = await sharedPrompts(folders[0] ?? "");
   const { worthOf } = await worthIn(folders[0] ?? "", task, metric);
   return ids.map((id): ComparedItem => {
     const samples = found.map((one) => one.get(id));
     const [sample] = samples.filter((one) => one !== undefined);
     if (!sample) throw usageError(`The results have no item ${id}. Compare them again.`);
     return {
-      ...{ id, prompt: cut(promptOf(sample.prompt)), gold: cut(sample.gold) },
-      beginning: cut(textOf(own(shared, sample.prompt.shared))),
+      ...{ id, prompt: cut(ownPrompt(sample)), gold: cut(sample.gold) },
+      beginning: cut(sharedPrompt(sample, shared)),
       answers: samples.map((one) => ({
         ...{ text: cut(answerOf(one)), fault: one?.fault ?? null, value: worthOf(one?.verdict) },
       })),
@@ -239,19 +234,9 @@ export async function itemsOf(
 }
 
 /** The name was checked by the protocol: it has no separators. */
-const folderOf = (project: string, name: string) => resolve(project, EVALUATIONS, name);
+export const folderOf = (project: string, name: string) => resolve(project, EVALUATIONS, name);
 
 const cut = (text: string) => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text);
-
-function promptOf(prompt: StoredSample["prompt"]): string {
-  return "own" in prompt ? prompt.own : textOf(prompt.messages);
-}
-
-function textOf(beginning: unknown): string {
-  if (typeof beginning === "string") return beginning;
-  if (!Array.isArray(beginning)) return "";
-  return beginning.map(({ role, content }) => `${role}: ${content}`).join("\n\n");
-}
 
 /** A text, or the choice that was read. */
 function answerOf(sample: StoredSample | undefined): string {

@@ -4,10 +4,11 @@ import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { MINIATURE_MODELS, writeExample } from "../../demo/index.js";
 import { openModelSource } from "../../engine/index.js";
+import { ratingPage, tallyRatings, tallyVerdict } from "../../evaluate/index.js";
 import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
-import { exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
+import { digestOf, exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
 import {
   isAnySystemError,
   LayergraftError,
@@ -42,6 +43,7 @@ import {
   compareEvaluations,
   evaluationOf,
   fingerprintsOf,
+  folderOf,
   itemsOf,
   listEvaluations,
   matrixOf,
@@ -172,6 +174,18 @@ export const HANDLERS: Handlers = {
   "evaluation.choices": (_, { project }) => choicesOf(project.folder),
   "evaluation.list": (_, { project }) => listEvaluations(project.folder),
   "evaluation.compare": (input, { project }) => compareEvaluations(input, project.folder),
+  async "evaluation.rate"({ first, second }, { project, reports }) {
+    const { page, pairs } = await ratingPage([folderOf(project.folder, first), folderOf(project.folder, second)]);
+    const file = await fileOf(project.folder, "ratings", `${digestOf(`${first} ${second}`).slice(0, 12)}.html`);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFileAtomically(file, page);
+    return { file, url: reports.urlOf(file), pairs };
+  },
+  async "evaluation.tally"({ first, second, names, saved }, { project }) {
+    const results = [folderOf(project.folder, first), folderOf(project.folder, second)] as const;
+    const tallies = await tallyRatings(results, { "The file": saved });
+    return { sentences: tallies.map((tally) => `${tally.task}: ${tallyVerdict(tally, names)}`) };
+  },
   "evaluation.matrix": (input, { project }) => matrixOf(input, project.folder),
   "evaluation.items": (input, { project }) => itemsOf(input, project.folder),
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,

@@ -207,17 +207,19 @@ interface Scored {
   readonly flips: Parameters<typeof flipsFigure>[1];
 }
 
-/** Of each task, the scores on most items, against every other model of the project that was asked the same. */
+/**
+ * Of each task, the scores on most items, against every other model of the project that was asked the same. Where the recipe
+ * was edited since it was scored, the scores of its models stay.
+ */
 async function scoresOf(project: string, name: string, models: readonly Named[]): Promise<Scored[]> {
   const source = recipeSource(name);
   const all = await listEvaluations(project);
   const current = all.filter(({ isEarlier }) => !isEarlier);
-  const byTask = new Map<string, { readonly result: Evaluation; readonly task: Evaluation["tasks"][number] }>();
-  for (const result of current.filter((one) => one.source === source)) {
-    for (const task of result.tasks) {
-      if ((byTask.get(task.task)?.task.items ?? -1) < task.items) byTask.set(task.task, { result, task });
-    }
-  }
+  const asked = all
+    .filter((one) => one.source === source)
+    .flatMap((result) => result.tasks.map((task) => ({ result, task })))
+    .sort((a, b) => Number(b.result.isEarlier) - Number(a.result.isEarlier) || a.task.items - b.task.items);
+  const byTask = new Map(asked.map((one) => [one.task.task, one]));
   return Promise.all(
     [...byTask.values()].slice(0, MAX_TASKS).map(async ({ result, task }): Promise<Scored> => {
       const others = models.flatMap((model) => {
@@ -233,11 +235,12 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
         .map((one) => one.name);
       // The first colour that no expert has.
       const kind = ownClass(models.filter((one) => one.kind !== "own-base").length);
-      const rows = [...others, { name, kind, folder: result.name, score: task }];
+      const own = result.isEarlier ? [] : [{ name, kind, folder: result.name, score: task }];
+      const rows = [...others, ...own];
       const most = Math.max(...rows.map(({ score }) => score.value ?? 0));
       const folderOf = (folder: string) => join(project, EVALUATIONS, folder);
       const compared =
-        others.length === 0
+        others.length === 0 || result.isEarlier
           ? []
           : (
               await compareResults({ results: [result.name, ...others.map(({ folder }) => folder)].map(folderOf) })
@@ -257,9 +260,11 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
       ).size;
       return {
         title: task.title,
-        verdict: strongest
-          ? comparisonVerdict(strongest, [strongest.against, name]).replace(/^no /, "No ")
-          : `${name} scores ${task.score} (95% interval ${task.interval}); no other model was asked the same.`,
+        verdict: result.isEarlier
+          ? `${name} was changed since it was scored on these items, so its score is unknown. Those of its models stay.`
+          : strongest
+            ? comparisonVerdict(strongest, [strongest.against, name]).replace(/^no /, "No ")
+            : `${name} scores ${task.score} (95% interval ${task.interval}); no other model was asked the same.`,
         isOpen: !strongest || !isSignificant(strongest.pAdjusted),
         notes: [
           ...(absent.length > 0

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { stringify } from "yaml";
 import { z } from "zod";
-import { type Job, jobInputs, type Suggestion } from "../../protocol/index.js";
+import { type Job, jobInputs, type Score, type Suggestion } from "../../protocol/index.js";
 import { type Board, describeBoard, differenceOf } from "../../recipe/board.js";
 import { call } from "../client.js";
 import { Button } from "../components/basics.js";
@@ -15,7 +15,11 @@ import { create, recipeOfText, text } from "./recipe-store.js";
 import { Roles } from "./roles.js";
 import { Thumbnail } from "./thumbnail.js";
 
-type Suggested = Pick<Suggestion, "name" | "evidence" | "reason" | "reference" | "owners" | "recipe">;
+type Suggested = Pick<Suggestion, "name" | "title" | "evidence" | "reason" | "reference" | "owners" | "recipe"> & {
+  readonly score?: Score;
+  /** Why it has no score. */
+  readonly problem?: string;
+};
 const suggestions = z.array(z.custom<Suggested>());
 
 const EVIDENCE: Readonly<Record<Suggestion["evidence"], string>> = {
@@ -31,7 +35,7 @@ const back = () => {
 };
 
 export function Suggestions({ towers }: { towers: readonly Tower[] }) {
-  const { base = null, experts = [] } = settings.value ?? {};
+  const { base = null, experts = [], live = null } = settings.value ?? {};
   const [chosen, setRoles] = useState<readonly [number, number] | null>(null);
   const opened = recipeOfText(text.value);
   const [ofTask, ofLanguage] = [opened?.task, opened?.language].map((source) =>
@@ -46,6 +50,7 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
   const latest = jobs.value.find(isOurs);
   const job = latest && isStale(latest) ? undefined : latest;
   const isDone = job?.state === "done";
+  const scoredOn = jobInputs.suggest.safeParse(job?.input).data?.score;
   const found = useAnswer(
     async () => (isDone ? suggestions.parse(await call("job.result", { id: job.id })) : []),
     [job?.id, isDone],
@@ -58,9 +63,15 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
       task: task.source,
       language: language.source,
       names: { task: task.name, language: language.name },
+      ...(live ? { score: live } : {}),
     };
     return attempt(() => call("job.start", { kind: "suggest", input }));
   };
+  const shown = isDone ? (found ?? []) : [];
+  const ofEvidence = (kind: string) => shown.filter(({ evidence }) => evidence === kind);
+  const lists: Readonly<Record<string, readonly Suggested[]>> = scoredOn
+    ? { "The best first": shown }
+    : Object.fromEntries(Object.entries(EVIDENCE).map(([kind, title]) => [title, ofEvidence(kind)]));
   return (
     <div class="card stack">
       <h2>Suggestions</h2>
@@ -68,38 +79,58 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
       {job ? <JobOutcome job={job} /> : null}
       {(isDone && found?.length !== 0) || job?.state === "running" ? null : (
         <>
-          <p class="soft">Measures where both changed, and proposes merges to try.</p>
+          <p class="soft">
+            Measures where both changed, and proposes merges to try.
+            {live ? " Each is scored on the items of the live score." : ""}
+          </p>
           <div class="row">
             <Button text="Suggest recipes" onClick={ask} />
           </div>
         </>
       )}
-      {Object.entries(EVIDENCE).map(([evidence, title]) => {
-        const shown = isDone ? (found ?? []).filter((one) => one.evidence === evidence) : [];
-        return shown.length === 0 ? null : (
-          <section class="stack tight" key={evidence} aria-label={title}>
+      {isDone && shown.length > 0 ? (
+        <div class="row">
+          {live === null ? (
+            <p class="small soft">Score every version, under Live score, to have these scored on the same items.</p>
+          ) : scoredOn?.task === live.task && scoredOn.limit === live.limit ? (
+            <p class="small soft">
+              Scores on the first {live.limit} items of {live.task}. The best of {shown.length} is chosen by them, so
+              its score is optimistic.
+            </p>
+          ) : (
+            <Button text="Score them on the live score's items" onClick={ask} />
+          )}
+        </div>
+      ) : null}
+      {Object.entries(lists).map(([title, listed]) =>
+        listed.length === 0 ? null : (
+          <section class="stack tight" key={title} aria-label={title}>
             <h3>{title}</h3>
             <ul class="versions-list">
-              {shown.map((one) => (
+              {listed.map((one) => (
                 <li key={one.name}>
                   <Thumbnail board={one.owners} towers={towers} />
                   <span>
-                    {one.name}
-                    <span class="about">{one.reason}</span>
+                    {one.score ? <strong class="numeric">{one.score.score} </strong> : null}
+                    {one.title}
+                    <span class="about">
+                      {one.score ? `95% interval ${one.score.interval}; ` : ""}
+                      {one.problem ?? one.reason}
+                    </span>
                   </span>
                   <Button
                     text="Preview"
                     class="quiet"
                     aria-pressed={previewed.value?.name === one.name}
-                    aria-label={`Preview ${one.name}`}
+                    aria-label={`Preview ${one.title}`}
                     onClick={() => (previewed.value = one)}
                   />
                 </li>
               ))}
             </ul>
           </section>
-        );
-      })}
+        ),
+      )}
     </div>
   );
 }
@@ -115,7 +146,7 @@ interface PreviewProps {
 export function Preview({ towers, board, shareOf }: PreviewProps) {
   const shown = previewed.value;
   if (!shown) return null;
-  const { name, reference, owners, recipe } = shown;
+  const { name, title, reference, owners, recipe } = shown;
   const nameOf = (source: string) => towers.find((tower) => tower.source === source)?.name ?? source;
   const differing = board && differenceOf(board, owners);
   const use = () => {
@@ -123,10 +154,10 @@ export function Preview({ towers, board, shareOf }: PreviewProps) {
     void create(name, stringify(recipe));
   };
   return (
-    <section class="stack" aria-label={`Preview of ${name}`}>
+    <section class="stack" aria-label={`Preview of ${title}`}>
       <div class="notice">
         <div class="stack tight">
-          <strong>Preview of {name}</strong>
+          <strong>Preview of {title}</strong>
           <span>{describeBoard(owners, nameOf)}</span>
           {board === undefined ? null : (
             <span>

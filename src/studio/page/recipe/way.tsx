@@ -26,8 +26,8 @@ interface MadeProps {
   readonly text: string;
   /** Where it is on this machine. */
   readonly path?: string | undefined;
-  /** The command that uses it. */
-  readonly next?: readonly string[] | undefined;
+  /** What to do with it, and the command. */
+  readonly next?: readonly [text: string, ...words: string[]];
   /** What else can follow. */
   readonly children?: ComponentChildren;
 }
@@ -51,7 +51,12 @@ export function Made({ of, text, path, next, children }: MadeProps) {
         )}
         {late === null ? children : null}
       </div>
-      {late === null && next ? <Command words={next} /> : null}
+      {late === null && next ? (
+        <>
+          <p class="small soft">{next[0]}</p>
+          <Command words={next.slice(1)} />
+        </>
+      ) : null}
     </>
   );
 }

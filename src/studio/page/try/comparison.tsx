@@ -1,11 +1,13 @@
 // Two results item by item: what was gained and lost, and the answers side by side.
 
 import { useRef, useState } from "preact/hooks";
-import type { ResultComparison } from "../../protocol/index.js";
+import { z } from "zod";
+import type { Output, ResultComparison } from "../../protocol/index.js";
 import { call } from "../client.js";
-import { Notice, Pager, Segments } from "../components/basics.js";
+import { Button, Field, Notice, Pager, Segments } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
-import { useAnswer } from "../store.js";
+import { Command } from "../components/progress.js";
+import { attempt, useAnswer } from "../store.js";
 import { Item } from "./item.js";
 import type { Row } from "./results.js";
 
@@ -23,7 +25,14 @@ export function Comparison({ pair, task }: Props) {
   const found = useAnswer(() => call("evaluation.compare", { first: first.name, second: second.name, names }), []);
   if (!found) return <p class="soft">Comparing…</p>;
   const compared = found.tasks.find((one) => one.task === task);
-  if (compared) return <ComparedTask pair={pair} task={compared} />;
+  if (compared) {
+    return (
+      <>
+        <ComparedTask pair={pair} task={compared} />
+        <Ratings {...{ pair, names }} />
+      </>
+    );
+  }
   const reason = found.skipped.find((one) => one.task === task)?.reason ?? "one of them lacks the task";
   return <Notice kind="caution" text={`Not compared: ${reason}.`} />;
 }
@@ -73,6 +82,66 @@ function ComparedTask({ pair, task }: { pair: Props["pair"]; task: Task }) {
         ids={ids}
       />
     </section>
+  );
+}
+
+/** A page on which people choose between the answers without knowing whose they are, and what they chose. */
+function Ratings({ pair: [first, second], names }: { pair: Props["pair"]; names: [string, string] }) {
+  const [made, setMade] = useState<Output<"evaluation.rate">>();
+  const [found, setFound] = useState<readonly string[]>([]);
+  const of = { first: first.name, second: second.name };
+  const tally = (file: File | undefined) =>
+    attempt(async () => {
+      if (!file) return;
+      const saved = z.json().parse(JSON.parse(await file.text()));
+      setFound((await call("evaluation.tally", { ...of, names, saved })).sentences);
+    });
+  return (
+    <details>
+      <summary>Have people choose</summary>
+      <div class="stack">
+        <p class="soft">
+          A page shows the answers of both side by side, without names and in random order. Raters choose, and save a
+          file.
+        </p>
+        <div class="row">
+          <Button
+            text="Make the page for raters"
+            onClick={() => attempt(async () => setMade(await call("evaluation.rate", of)))}
+          />
+          {made ? (
+            <a class="button" href={made.url} target="_blank" rel="noopener noreferrer">
+              Open it: {made.pairs} pairs
+            </a>
+          ) : null}
+        </div>
+        {made ? <p class="path">{made.file}</p> : null}
+        <Field label="Choices that a rater saved">
+          {(attributes) => (
+            <input
+              {...{ ...attributes, type: "file", accept: ".json" }}
+              onChange={({ currentTarget }) => void tally(currentTarget.files?.[0])}
+            />
+          )}
+        </Field>
+        {found.map((sentence) => (
+          <p class="verdict" role="status" key={sentence}>
+            {sentence}
+          </p>
+        ))}
+        {made ? (
+          <Command
+            words={[
+              "layergraft",
+              "compare",
+              ...[first, second].map(({ name }) => `evaluations/${name}`),
+              "--ratings",
+              "ratings.json",
+            ]}
+          />
+        ) : null}
+      </div>
+    </details>
   );
 }
 

@@ -79,11 +79,11 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const open = recipeSource(settings.value?.recipe ?? "");
   const [first, setFirst] = useState<string | null>(null);
   const [second, setSecond] = useState<string | null>(null);
-  // Whether the open recipe, or another one, beats the best model that it could be made of is what one wants to know.
+  // Whether the open recipe, or another one, beats the best expert is what one wants to know.
   const wanted = now.find(({ source }) => source === open) ?? now.find(({ isRecipe }) => isRecipe) ?? now.at(-1);
   const alike = now.filter((row) => row !== wanted && row.runner === wanted?.runner);
-  const models = alike.filter(({ isRecipe }) => !isRecipe);
-  const [best] = (models.length > 0 ? models : alike).toSorted((a, b) => (b.score.value ?? 0) - (a.score.value ?? 0));
+  const experts = alike.filter(({ isRecipe, accent }) => !isRecipe && accent !== ownClass("base"));
+  const [best] = (experts.length > 0 ? experts : alike).toSorted((a, b) => (b.score.value ?? 0) - (a.score.value ?? 0));
   const one = rows.find(({ name }) => name === first) ?? best ?? rows.find((row) => row !== wanted);
   const rest = rows.filter((row) => row !== one);
   const other = rest.find(({ name }) => name === second) ?? (wanted === one ? rest[0] : wanted);

@@ -31,6 +31,8 @@ import {
 } from "../recipe/way.js";
 import { addExpert, jobs, project, settings, useAnswer } from "../store.js";
 
+const SERVED = "Next, serve it: clients of OpenAI reach it at http://127.0.0.1:8000/v1.";
+const RUN = "Next, run it in llama.cpp, which answers at http://127.0.0.1:8080.";
 const TYPES = jobInputs.export.shape.type.options;
 
 export function Write() {
@@ -99,7 +101,7 @@ function Merge({ recipe }: { recipe: string }) {
         {pathField("Folder", out, setOut, "Relative to the project.")}
         <Submit text="Write the model" class="primary" isBusy={job?.state === "running"} />
       </Form>
-      <Latest job={job} again={again} path={path} next={["layergraft", "serve", before?.out ?? out]}>
+      <Latest job={job} again={again} path={path} next={[SERVED, "layergraft", "serve", before?.out ?? out]}>
         {path === undefined || settings.value?.experts.some(({ source }) => source === path) ? null : (
           <Button text="Add as a model" onClick={() => addExpert(path)} />
         )}
@@ -133,7 +135,7 @@ function Export({ recipe }: { recipe: string }) {
           isBusy={job?.state === "running"}
         />
       </Form>
-      <Latest job={job} again={input} path={pathOf(job)} next={["llama-server", "-m", before?.out ?? out]} />
+      <Latest job={job} again={input} path={pathOf(job)} next={[RUN, "llama-server", "-m", before?.out ?? out]} />
     </Way>
   );
 }
@@ -172,7 +174,7 @@ function Push({ recipe }: { recipe: string }) {
           isBusy={job?.state === "running"}
         />
       </Form>
-      <Latest job={job} of={merged} done={`Pushed to ${pushed}`} next={["layergraft", "serve", pushed]}>
+      <Latest job={job} of={merged} done={`Pushed to ${pushed}`} next={[SERVED, "layergraft", "serve", pushed]}>
         {job?.made?.url === undefined ? null : (
           <a class="button" href={job.made.url} target="_blank" rel="noopener noreferrer">
             Open it on the hub
