@@ -130,7 +130,7 @@ describeInBrowser("the example", () => {
     await page.getByRole("link", { name: /^Open it: \d+ pairs/ }).click();
     const sheet = await opened;
     await sheet.getByText(/^Pair 1 of/).waitFor();
-    expect(await sheet.content()).not.toMatch(/expert|recipe/);
+    expect(await sheet.locator("script").textContent()).not.toMatch(/expert|recipe/);
     for (const width of [1440, 900, 390]) {
       await sheet.setViewportSize({ width, height: 900 });
       expect(await seriousViolations(sheet)).toEqual([]);
@@ -158,7 +158,8 @@ describeInBrowser("the example", () => {
     const [made = ""] = readdirSync(join(root, "ratings"));
     expect(readFileSync(join(root, "rate.html"), "utf8")).toBe(readFileSync(join(root, "ratings", made), "utf8"));
     const { stdout } = await layergraft(["compare", ...words, "--ratings", "ratings.json"], { cwd: root });
-    expect(stdout.replace(/the (first|second)/g, "")).toBe(`${sentence.replace(/\S*expert|recipe/g, "")}\n`);
+    const said = sentence.replace(/\S*expert|recipe/g, "").replace(/^P/, "p");
+    expect(stdout.replace(/the (first|second)/g, "")).toBe(`${said}\n`);
   });
 
   it("keeps the scores of unchanged models on the page to share", async () => {
