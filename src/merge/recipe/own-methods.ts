@@ -27,6 +27,7 @@ const KIT = {
 
 /** What the default export of a user's file gets. */
 export type MethodKit = typeof KIT & {
+  /** All of zod. */
   readonly z: typeof z;
   /**
    * A value that a function of the file computes from whole stored rows of other values, on blocks and on several threads.
@@ -114,7 +115,7 @@ async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & {
       function: name,
       numbers,
     });
-    // All of zod, of which layergraft's bundle has what it uses.
+    // As a package: layergraft's bundle has only what it uses of zod.
     const zod = await import("zod/v4");
     const made = (exports.default as OwnMethod)({ ...KIT, z: zod.z, block });
     const name = `${basename(file)}@${digest.slice(0, 12)}`;
