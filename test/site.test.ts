@@ -92,6 +92,19 @@ describe.skipIf(!installed)("the documentation site", { tags: ["slow"] }, () => 
       await page.close();
     });
 
+    test("begins with the demo's result, not with a logo", async () => {
+      const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+      await page.goto(`${host}${BASE}`, { waitUntil: "networkidle" });
+      const text = await page.locator(".VPHero .text").innerText();
+      expect(text).toMatch(
+        /^The layer swap solves [\d.]+% of the Swahili word problems; the better of the two experts /,
+      );
+      // As the demo prints it in the README.
+      expect(readFileSync(join(ROOT, "README.md"), "utf8").replaceAll("\n", " ")).toContain(`${text} That is `);
+      expect(await page.locator(".VPHero img").count()).toBe(0);
+      await page.close();
+    });
+
     test("finds lambda without a server", async () => {
       const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
       await page.goto(`${host}${BASE}`, { waitUntil: "networkidle" });

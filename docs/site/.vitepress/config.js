@@ -44,8 +44,11 @@ const slugify = (heading) =>
     .replaceAll(" ", "-");
 
 /** The README's title and first paragraph head the home page, so its text begins after them. */
-const [, title = "", opening = ""] =
-  /^# (.*)\n\n([\s\S]*?)\n\n/.exec(readFileSync(join(ROOT, "README.md"), "utf8")) ?? [];
+const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+const [, title = "", opening = ""] = /^# (.*)\n\n([\s\S]*?)\n\n/.exec(readme) ?? [];
+/** What the demo prints first. */
+const [result] = /^The layer swap solves [\s\S]*?%\.(?= )/m.exec(readme) ?? [];
+if (result === undefined) throw new Error("README.md has no result of the demo for the home page");
 const tagline = opening.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll("\n", " ");
 
 /** @param {import("vitepress").MarkdownRenderer} md */
@@ -118,7 +121,7 @@ export default defineConfig({
     page.frontmatter = {
       layout: "home",
       titleTemplate: false,
-      hero: { name: title, tagline, actions, image: { src: "/icon.svg", alt: "" } },
+      hero: { name: title, text: result.replaceAll("\n", " "), tagline, actions },
     };
   },
   themeConfig: {
