@@ -45,7 +45,7 @@ try {
 
   await view("Changes");
   await page.getByRole("button", { name: /^Measure/ }).click();
-  await page.getByText("Changed rows").filter({ visible: true }).first().waitFor();
+  await page.getByText("Shares as tables").waitFor();
   await draw("changes");
 
   await view("Try");

@@ -53,19 +53,46 @@ describeInBrowser("written pages", () => {
       math: await writeTiny(at("math"), { seed: 2 }),
       swahili: await writeTiny(at("swahili"), { seed: 3 }),
     };
-    await analyze({ base: await writeTiny(at("base"), { seed: 1 }), experts, out: at("out") });
+    const analysis = await analyze({ base: await writeTiny(at("base"), { seed: 1 }), experts, out: at("out") });
     await page.goto(pathToFileURL(at("out", "report.html")).href);
     for (const kind of ["math", "language"]) {
       await page.getByRole("application", { name: `Published ${kind} experts` }).waitFor();
     }
     await page.getByRole("application", { name: "math and swahili" }).focus();
     await page.keyboard.press("End");
-    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("ArrowDown");
     await page.getByRole("heading", { name: /^Layer 2, / }).waitFor();
     expect(await page.getByRole("status").filter({ hasText: "cosine" }).innerText()).toMatch(
       /overlap \d+.*conflict [\d.]+%/,
     );
+    // What differs, not what the threshold's definition gives: means over the rows, and shares above one threshold.
+    const [, most, least] =
+      /^(\w+) changed [\d.]+ times as much as (\w+): /.exec(await page.locator(".finding p").innerText()) ?? [];
+    const means = Object.fromEntries(
+      analysis.experts.map((name, i) => [name, analysis.matrices.experts[i]?.mean ?? 0]),
+    );
+    expect(means[most ?? ""]).toBeGreaterThan(means[least ?? ""] ?? Number.POSITIVE_INFINITY);
+    const finding = await page.locator(".finding p").innerText();
+    for (const name of [most, least]) expect(finding).toContain(`${means[name ?? ""]?.toExponential(2)} in ${name}`);
+    expect(finding).toMatch(
+      /Above a threshold of [\d.e-]+ for all: [\d.]+% of the rows of \w+, [\d.]+% of the rows of/,
+    );
+    // A scale for each changes the ends of the legends.
+    await page.getByRole("button", { name: "A scale for each" }).click();
+    expect(await page.getByRole("button", { name: "A scale for each" }).getAttribute("aria-pressed")).toBe("true");
     await expectAccessible();
+    // On a phone nothing covers the heatmaps until a cell is chosen, and it is put away.
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.reload();
+    const sheet = page.getByRole("region", { name: /^Layer \d+, / });
+    const heatmap = page.getByRole("application", { name: "Changes of math" });
+    await heatmap.waitFor();
+    expect(await sheet.count()).toBe(0);
+    await heatmap.click({ position: { x: 5, y: 5 } });
+    // The output is at the top.
+    await page.getByRole("heading", { name: "Layer 3, q" }).waitFor();
+    await sheet.getByRole("button", { name: "Close" }).click();
+    expect(await sheet.count()).toBe(0);
   });
 
   it("a report begins with its verdict, and shows intervals on request", async () => {

@@ -230,15 +230,14 @@ function resolveThresholds(
   deltas: readonly TensorDelta[],
   experts: number,
 ): Analysis["thresholds"] {
-  return specs.map(({ name, value }) => ({
-    name,
-    values: Array.from({ length: experts }, (_, expert) => {
-      if (value !== "auto") return value;
-      return autoThreshold(
-        deltas.filter(isProjection).map((delta) => delta.experts[expert]?.rows ?? new Float32Array()),
-      );
-    }),
-  }));
+  const rowsOf = (expert: number) =>
+    deltas.filter(isProjection).map((delta) => delta.experts[expert]?.rows ?? new Float32Array());
+  const all = Array.from({ length: experts }, (_, expert) => expert);
+  return specs.map(({ name, value }) => {
+    if (value === "auto") return { name, values: all.map((expert) => autoThreshold(rowsOf(expert))) };
+    const common = value === "common" ? autoThreshold(all.flatMap(rowsOf)) : value;
+    return { name, values: all.map(() => common) };
+  });
 }
 
 /** Whether a part of a layer is a projection of attention or feed-forward. */

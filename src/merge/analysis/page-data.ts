@@ -4,7 +4,7 @@ import { concatenate, pairsOf } from "../../tensor/streaming/index.js";
 import type { Analysis, AnalysisWithRows } from "./analysis.js";
 import { columnName, projectionColumns } from "./analysis-views.js";
 import { paperMaps } from "./paper-maps.js";
-import { countOverlap } from "./thresholds.js";
+import { autoThreshold, countOverlap } from "./thresholds.js";
 
 /** One expert's changes of one matrix. */
 export interface PageCell {
@@ -44,7 +44,7 @@ export interface AnalysisPage {
   readonly columns: readonly string[];
   /** Ascending thresholds: those of the analysis, and logarithmic steps over the range of row values. */
   readonly steps: readonly number[];
-  /** The analysis' thresholds, the first to begin with: the step of each expert. */
+  /** The analysis' thresholds, the first to begin with, and one for all experts, `common`: the step of each expert. */
   readonly marks: readonly { readonly name: string; readonly steps: readonly number[] }[];
   /** By expert. */
   readonly cells: readonly (readonly (readonly (PageCell | null)[])[])[];
@@ -82,9 +82,13 @@ export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
       return concatenate(lists, Float32Array);
     }),
   );
+  // One for all, which tells how much more one expert changed than another.
+  const common = { name: "common", values: experts.map(() => autoThreshold(rowsOf.flat(2))) };
+  const hasCommon = experts.length < 2 || analysis.thresholds.some(({ name }) => name === "common");
+  const thresholds = hasCommon ? analysis.thresholds : [...analysis.thresholds, common];
   const sorted = rowsOf.map((cells) => cells.map((layer) => layer.map(ascending)));
-  const steps = slider(analysis, sorted.flat(2));
-  const marks = analysis.thresholds.map(({ name, values }) => ({
+  const steps = slider(thresholds, sorted.flat(2));
+  const marks = thresholds.map(({ name, values }) => ({
     name,
     steps: values.map((value) => steps.indexOf(value)),
   }));
@@ -120,7 +124,7 @@ export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
         if (!one || !x || !y) return null;
         // A row is above a threshold in both experts where the smaller of its changes is.
         const both = countsAbove(ascending(x.map((value, i) => Math.min(value, y[i] ?? Number.NaN))), steps);
-        const own = analysis.thresholds.map(({ values }) => [values[a] ?? 0, values[b] ?? 0] as const);
+        const own = thresholds.map(({ values }) => [values[a] ?? 0, values[b] ?? 0] as const);
         const { both: bothAtMarks } = countOverlap([x, y], own);
         return { both, bothAtMarks, cosine: one.cosine, conflict: one.conflictShare };
       }),
@@ -150,13 +154,13 @@ function ascending(rows: Float32Array): Float32Array {
 }
 
 /** Thresholds from just below the smallest changed row to the largest. */
-function slider(analysis: Analysis, lists: readonly Float32Array[]): number[] {
+function slider(thresholds: Analysis["thresholds"], lists: readonly Float32Array[]): number[] {
   const smallest = lists.reduce(
     (least, list) => Math.min(least, list.find((row) => row > 0) ?? least),
     Number.POSITIVE_INFINITY,
   );
   const largest = lists.reduce((most, list) => Math.max(most, list.at(-1) ?? 0), 0);
-  const asked = analysis.thresholds.flatMap(({ values }) => values);
+  const asked = thresholds.flatMap(({ values }) => values);
   const high = Math.max(largest, ...asked) || 1;
   const low = Math.max(0.999 * Math.min(smallest, ...asked.filter((value) => value > 0)), high * 1e-6);
   const even = Array.from({ length: STEPS }, (_, i) => low * (high / low) ** (i / (STEPS - 1)));

@@ -2,10 +2,9 @@ import { blockOf } from "../../formats/checkpoint/index.js";
 import { groupBy, RecipeError } from "../../kit/index.js";
 import { formatRanges } from "../../kit/printing/index.js";
 import { pairsOf } from "../../tensor/streaming/index.js";
-import { ownerOfLayer, type SwapLayers } from "../layer-owner.js";
+import { ownerOfLayer, profileLayers, type SwapLayers } from "../layer-owner.js";
 import { weightsByShare } from "../methods/share-swap.js";
 import { PAPER_DEPTH, presetLayers } from "../methods/swap.js";
-import { sharesOf } from "../methods/weights-by-owner.js";
 import type { RecipeInput } from "../recipe/recipe.js";
 import type { Analysis } from "./analysis.js";
 
@@ -241,9 +240,9 @@ function byShares(analysis: Analysis, task: number, language: number, options: S
 function byProfile(analysis: Analysis, task: number, language: number, options: SuggestOptions): Draft[] {
   const { sources, called = EXPERTS } = options;
   const changes = relativeChanges(analysis, [task, language], ({ layer }) => `${layer}`, "root");
-  const shares = sharesOf([...changes.values()]);
-  const above = [...changes.keys()].map(Number).filter((_, i) => (shares[i]?.[1] ?? 0) > (shares[i]?.[0] ?? 0));
-  if (above.length === 0 || above.length === analysis.layers) return [];
+  const [ofTask = [], ofLanguage = []] = [0, 1].map((expert) => [...changes.values()].map((one) => one[expert] ?? 0));
+  const above = profileLayers(ofLanguage, ofTask);
+  if (above.length === 0) return [];
   return [
     {
       ...{ name: "profile", title: `Layers in which ${called.language} changed more`, evidence: "changes" },

@@ -16,9 +16,12 @@ test("above means above: a row at the threshold is not, and NaN counts nowhere",
 
 test("a threshold is auto, a preset, or a positive number", () => {
   expect(parseThreshold("auto")).toEqual({ name: "auto", value: "auto" });
+  expect(parseThreshold("common")).toEqual({ name: "common", value: "common" });
   expect(parseThreshold("paper")).toEqual({ name: "paper", value: 1.9e-5 });
   expect(parseThreshold("1e-6")).toEqual({ name: "1e-6", value: 1e-6 });
   for (const text of ["", "0", "-1", "x", "Infinity", "toString"]) {
-    expect(() => parseThreshold(text)).toThrow(/is neither a positive number nor one of auto, paper, paper-fine/);
+    expect(() => parseThreshold(text)).toThrow(
+      /is neither a positive number nor one of auto, common, paper, paper-fine/,
+    );
   }
 });

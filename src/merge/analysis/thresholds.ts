@@ -11,21 +11,21 @@ const AUTO_SHARE = 1 / 8;
 export const AUTO_RULE =
   "87.5th percentile of row change in the expert's attention and feed-forward matrices, as in the published tables";
 
-/** A requested threshold: a positive number, or `auto`, which is computed from each expert's rows. */
-export type ThresholdSpec = { readonly name: string; readonly value: number | "auto" };
+/** A requested threshold: a positive number; or computed from the rows of each expert, or of all experts together. */
+export type ThresholdSpec = { readonly name: string; readonly value: number | "auto" | "common" };
 
 /**
- * Reads `auto`, the name of a preset, or a number.
+ * Reads `auto`, `common`, the name of a preset, or a number.
  * @throws RecipeError if it is none of them
  */
 export function parseThreshold(text: string): ThresholdSpec {
-  if (text === "auto") return { name: "auto", value: "auto" };
+  if (text === "auto" || text === "common") return { name: text, value: text };
   const preset = own(THRESHOLD_PRESETS, text);
   const value = preset ?? (text.trim() === "" ? Number.NaN : Number(text));
   if (!Number.isFinite(value) || value <= 0) {
     throw RecipeError.at(
       { field: "threshold", actual: text },
-      `the threshold ${JSON.stringify(text)} is neither a positive number nor one of auto, ${Object.keys(THRESHOLD_PRESETS).join(", ")}`,
+      `the threshold ${JSON.stringify(text)} is neither a positive number nor one of auto, common, ${Object.keys(THRESHOLD_PRESETS).join(", ")}`,
     );
   }
   return { name: text, value };
@@ -77,7 +77,7 @@ export function jaccard(overlaps: readonly RowOverlap[]): (number | null)[] {
   });
 }
 
-/** The automatic threshold for the rows of an expert's projections; 0 if nothing changed. */
+/** The automatic threshold for the rows of projections, of one expert or of all; 0 if nothing changed. */
 export function autoThreshold(projections: readonly Float32Array[]): number {
   const finite = concatenate(projections, Float32Array)
     .filter((row) => !Number.isNaN(row))

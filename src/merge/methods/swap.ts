@@ -5,7 +5,7 @@ import { z } from "zod";
 import { RecipeError } from "../../kit/index.js";
 import { formatRanges } from "../../kit/printing/index.js";
 import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
-import { type LayerOwner, ownerOfLayer, type SwapLayers } from "../layer-owner.js";
+import { type LayerOwner, ownerOfLayer, presetLayers, type SwapLayers } from "../layer-owner.js";
 import { sourceField, weightField } from "./fields.js";
 import { inverseMagnitude } from "./inverse-magnitude.js";
 import { layersField, parseLayers } from "./layers.js";
@@ -118,27 +118,6 @@ export const swap = defineMethod({
 function describeLayers({ language, average: averaged }: NonNullable<SwapRecipe["layers"]>): string {
   const write = (layers: typeof language) => (Array.isArray(layers) ? layers.join(",") : String(layers ?? "none"));
   return write(language) + (averaged === undefined ? "" : ` (averaged: ${write(averaged)})`);
-}
-
-// Configurations found effective (arXiv 2410.01335, section 4.2 and figure 3), for a depth of 32.
-export const PAPER_DEPTH = 32;
-const PRESETS = {
-  "paper-smallest": { bottom: 3, top: 0, transitions: 0 },
-  "paper-default": { bottom: 5, top: 2, transitions: 0 },
-  "paper-largest": { bottom: 5, top: 2, transitions: 2 },
-} as const;
-
-/**
- * A configuration of the paper, by default its default, scaled to a depth, with at least one bottom layer and at least one
- * layer of the task expert.
- */
-export function presetLayers(layers: number, preset: keyof typeof PRESETS = "paper-default"): SwapLayers {
-  const paper = PRESETS[preset];
-  const scaled = (count: number) => Math.round((count * layers) / PAPER_DEPTH);
-  const bottom = Math.min(Math.max(1, scaled(paper.bottom)), layers - 1);
-  const top = Math.max(0, Math.min(scaled(paper.top), layers - 1 - bottom));
-  const transition = scaled(paper.transitions);
-  return { bottom, top, bottom_transition: transition, top_transition: transition };
 }
 
 /** Fills in the defaults for a depth. @throws RecipeError if the counts exceed the depth */

@@ -1,7 +1,7 @@
 // One matrix in numbers: each expert's change, how experts relate, and its rows.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { Notice } from "../components/basics.js";
+import { Button, Notice } from "../components/basics.js";
 import { Grid, Own } from "../components/grid.js";
 import { decimalText, percentText, sizeText } from "../format.js";
 import { cellOf, type HeatmapCell, histogram, jaccard, shareOf, type View } from "./figures.js";
@@ -18,16 +18,25 @@ interface Props extends View {
   readonly readRows?: ReadRows | undefined;
 }
 
-export function Detail({ data, names, place, steps, own, readRows }: Props) {
+interface SheetProps extends Props {
+  /** Whether it is shown where it would cover the figures. */
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+}
+
+export function Detail({ data, names, place, steps, own, readRows, isOpen, onClose }: SheetProps) {
   const column = data.columns[place.column] ?? "";
   const present = names.map((name, expert) => ({ name, expert, cell: cellOf(data, expert, place) }));
   const rows = Math.max(...present.map(({ cell }) => cell?.rows ?? 0));
   return (
-    <section class="card detail" aria-label={`Layer ${place.layer}, ${column}`}>
+    <section class={`card detail ${isOpen ? "open" : ""}`} aria-label={`Layer ${place.layer}, ${column}`}>
       <header>
-        <h2>
-          Layer {place.layer}, {column}
-        </h2>
+        <div class="row apart">
+          <h2>
+            Layer {place.layer}, {column}
+          </h2>
+          <Button text="Close" class="quiet" onClick={onClose} />
+        </div>
         <p class="small soft">
           {rows === 0 ? "The model has no such matrix." : `${rows.toLocaleString("en-US")} rows`}
         </p>

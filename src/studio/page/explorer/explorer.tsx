@@ -1,7 +1,8 @@
 // Where experts changed: the view of an analysis, in the studio and as a page of its own.
 import { useMemo, useState } from "preact/hooks";
+import { changeOf, comparedChanges } from "../../../merge/plain.js";
 import type { Analysis } from "../../protocol/index.js";
-import { ownClass } from "../components/basics.js";
+import { ownClass, Segments } from "../components/basics.js";
 import { Grid, Own } from "../components/grid.js";
 import { percentText, sizeText } from "../format.js";
 import { colourAt, ramp, usePalette } from "./colour.js";
@@ -17,7 +18,7 @@ import {
   totalShare,
   type View,
 } from "./figures.js";
-import { Heatmap, LayerTicks } from "./heatmap.js";
+import { DEEP, Heatmap } from "./heatmap.js";
 import { Legend } from "./legend.js";
 import { PairPanel } from "./pair-panel.js";
 import { PaperPanel } from "./paper-panel.js";
@@ -35,10 +36,24 @@ interface Props {
 export function Explorer({ data, names = data.experts, accents, readRows }: Props) {
   const accentOf = (expert: number) => accents?.[expert] ?? expert;
   const [steps, setSteps] = useState<Steps>(() => data.marks[0]?.steps ?? []);
-  const [cursor, setCursor] = useState<HeatmapCell>(() => topPlace(data, steps));
+  const [cursor, setPlace] = useState<HeatmapCell>(() => topPlace(data, steps));
+  const [isOpen, setOpen] = useState(false);
+  const setCursor = (place: HeatmapCell) => {
+    setPlace(place);
+    setOpen(true);
+  };
   const palette = usePalette();
   const own = useMemo(() => (expert: number) => ownClass(accentOf(expert)), [accents]);
+  const [scale, setScale] = useState<"all" | "own">("all");
   const most = useMemo(() => scaleOf(data, steps), [data, steps]);
+  const layerShares = useMemo(
+    () =>
+      data.experts.map((_, expert) =>
+        Array.from({ length: data.layers }, (_, layer) => layerShare(data, expert, layer, steps) ?? 0),
+      ),
+    [data, steps],
+  );
+  const finding = useMemo(() => comparedChanges(data, names), [data, names]);
   const ramps = useMemo(
     () => data.experts.map((_, expert) => ramp(palette.empty, palette.experts[accentOf(expert) % 6] ?? palette.empty)),
     [data, palette, accents],
@@ -51,19 +66,44 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
     return [
       name,
       `${percentText(shareOf(data, expert, place, steps))} of ${cell.rows.toLocaleString("en-US")} rows changed`,
+      `all parts of the layer ${percentText(layerShares[expert]?.[place.layer] ?? null)}`,
       `mean change ${sizeText(cell.mean)}, largest row ${sizeText(cell.maximum)}`,
       `relative change ${sizeText(cell.relative)}`,
     ];
   };
   return (
     <div class="explorer">
+      {finding === "" ? null : (
+        <section class="card row apart finding" aria-label="How much they changed">
+          <p>{finding}</p>
+          <Segments
+            label="Scale of the colours"
+            options={[
+              ["all", "One scale"],
+              ["own", "A scale for each"],
+            ]}
+            value={scale}
+            onChange={setScale}
+          />
+        </section>
+      )}
       <Threshold data={data} steps={steps} onSteps={setSteps} own={own} names={names} />
       <div class="panels">
         {data.experts.map((id, expert) => {
           const colours = ramps[expert] ?? [];
+          const top = scale === "all" ? most : scaleOf(data, steps, expert);
           const colour = (place: HeatmapCell) => {
             const share = shareOf(data, expert, place, steps);
-            return share === null ? null : colourAt(colours, share / most);
+            return share === null ? null : colourAt(colours, share / top);
+          };
+          const number = (place: HeatmapCell) => {
+            const share = shareOf(data, expert, place, steps);
+            return share === null ? null : { text: String(Math.round(100 * share)), isDeep: share / top > DEEP };
+          };
+          const longest = Math.max(0.01, ...(scale === "all" ? layerShares.flat() : (layerShares[expert] ?? [])));
+          const bars = {
+            colour: palette.experts[accentOf(expert) % 6] ?? palette.ink,
+            of: (layer: number) => (layerShares[expert]?.[layer] ?? 0) / longest,
           };
           return (
             <section class="card panel" key={id}>
@@ -73,12 +113,14 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
                 </h2>
                 <span class="row small soft numeric">
                   <span>{percentText(totalShare(data, expert, steps))} of attention and MLP rows changed</span>
-                  <Legend low="0%" high={percentText(most)} colours={colours} />
+                  <span>mean change {sizeText(changeOf(data, expert).mean)}</span>
+                  <Legend low="0%" high={percentText(top)} colours={colours} />
                 </span>
               </header>
               <Heatmap
                 {...{ label: `Changes of ${names[expert]}`, layers: data.layers, columns: data.columns }}
-                {...{ colour, ink: palette.ink, cursor, onCursor: setCursor, describe: describe(expert) }}
+                {...{ colour, number, bars, ink: palette.ink, paper: palette.paper }}
+                {...{ cursor, onCursor: setCursor, describe: describe(expert) }}
               />
             </section>
           );
@@ -92,60 +134,10 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
         {data.pairs.length === 0 ? null : (
           <PairPanel {...{ data, names, steps, most, palette, accentOf, cursor, onCursor: setCursor }} />
         )}
-        <LayerChart {...{ data, names, steps, cursor, own }} />
         <ShareTable {...{ data, names, steps, own }} />
       </div>
-      <Detail {...{ data, names, place: cursor, steps, own, readRows }} />
+      <Detail {...{ data, names, place: cursor, steps, own, readRows, isOpen, onClose: () => setOpen(false) }} />
     </div>
-  );
-}
-
-interface ChartProps extends View {
-  readonly cursor: HeatmapCell;
-}
-
-const CHART_HEIGHT = 96;
-
-function LayerChart({ data, names, steps, cursor, own }: ChartProps) {
-  const shares = data.experts.map((_, expert) =>
-    Array.from({ length: data.layers }, (_, layer) => layerShare(data, expert, layer, steps) ?? 0),
-  );
-  const most = Math.max(0.01, ...shares.flat());
-  const x = (layer: number) => (100 * (layer + 0.5)) / data.layers;
-  const y = (share: number) => CHART_HEIGHT - 1 - (CHART_HEIGHT - 8) * (share / most);
-  const heights = names.map((name, expert) => ({ name, most: Math.max(...(shares[expert] ?? [0])) }));
-  const label = heights
-    .map(({ name, most: top }, expert) => `${name} up to ${percentText(top)}, in layer ${shares[expert]?.indexOf(top)}`)
-    .join("; ");
-  return (
-    <section class="card panel">
-      <header class="row apart">
-        <h2>All parts, by layer</h2>
-        <span class="small soft">layer {cursor.layer}</span>
-      </header>
-      <div class="heatmap chart">
-        <div class="parts axis" aria-hidden="true">
-          <span>{percentText(most)}</span>
-          <span>0%</span>
-        </div>
-        <svg
-          viewBox={`0 0 100 ${CHART_HEIGHT}`}
-          preserveAspectRatio="none"
-          role="img"
-          aria-label={`Changed rows: ${label}`}
-        >
-          <line class="at" x1={x(cursor.layer)} x2={x(cursor.layer)} y1="0" y2={CHART_HEIGHT} />
-          {shares.map((one, expert) => (
-            <polyline
-              key={names[expert]}
-              class={`line ${own(expert)}`}
-              points={one.map((share, layer) => `${x(layer).toFixed(2)},${y(share).toFixed(1)}`).join(" ")}
-            />
-          ))}
-        </svg>
-        <LayerTicks layers={data.layers} />
-      </div>
-    </section>
   );
 }
 
@@ -160,15 +152,16 @@ function ShareTable({ data, names, steps, own }: View) {
             <Grid
               key={name}
               label={`Shares of ${name}`}
-              head={["Layer", ...data.columns]}
+              head={["Layer", ...data.columns, "all"]}
               caption={<Own name={name} own={own(expert)} />}
             >
-              {Array.from({ length: data.layers }, (_, layer) => (
+              {Array.from({ length: data.layers }, (_, i) => data.layers - 1 - i).map((layer) => (
                 <tr key={layer}>
                   <th scope="row">{layer}</th>
                   {data.columns.map((name, column) => (
                     <td key={name}>{percentText(shareOf(data, expert, { layer, column }, steps))}</td>
                   ))}
+                  <td>{percentText(layerShare(data, expert, layer, steps))}</td>
                 </tr>
               ))}
             </Grid>

@@ -46,10 +46,11 @@ export function totalShare(data: Analysis, expert: number, steps: Steps): number
   return total && total.rows > 0 ? (total.above[steps[expert] ?? 0] ?? 0) / total.rows : null;
 }
 
-/** The largest share of any matrix in any expert, at least 1%: the end of the scale of colours. */
-export function scaleOf(data: Analysis, steps: Steps): number {
+/** The largest share of any matrix, in any expert or in one, at least 1%: the end of the scale of colours. */
+export function scaleOf(data: Analysis, steps: Steps, of?: number): number {
   let most = 0.01;
   for (const [expert, layers] of data.cells.entries()) {
+    if (of !== undefined && expert !== of) continue;
     const step = steps[expert] ?? 0;
     for (const cells of layers) {
       for (const cell of cells) if (cell && cell.rows > 0) most = Math.max(most, (cell.above[step] ?? 0) / cell.rows);

@@ -1,7 +1,6 @@
-// Layers across, parts down, on a canvas. Arrow keys move the cursor, and what is there is said.
+// Parts across, layers from the output at the top, on a canvas. Arrow keys move the cursor, and what is there is said.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { placeBeside } from "../components/basics.js";
-import { Ticks } from "../components/interval.js";
 import { actionOf } from "../keys.js";
 import type { HeatmapCell } from "./figures.js";
 
@@ -11,24 +10,36 @@ interface Props {
   readonly columns: readonly string[];
   /** Colour of a cell; null where there is nothing. Another function draws again. */
   readonly colour: (place: HeatmapCell) => string | null;
-  /** Colour of the lines around the cursor. */
+  /** What is written in a cell where there is room, and whether its colour is near the end of the scale. */
+  readonly number?: (place: HeatmapCell) => { readonly text: string; readonly isDeep: boolean } | null;
+  /** Bars at the right: of each layer, its share of the longest. */
+  readonly bars?: { readonly colour: string; readonly of: (layer: number) => number };
+  /** Colours of the lines around the cursor and of numbers, and of numbers on deep colours. */
   readonly ink: string;
+  readonly paper: string;
   readonly cursor: HeatmapCell;
   readonly onCursor: (place: HeatmapCell) => void;
   /** Lines of text about a cell: the first is its name. */
   readonly describe: (place: HeatmapCell) => readonly string[];
 }
 
-/** Pixels of a row. */
-const ROW = 18;
+/** Pixels: the height of rows of a shallow model and of a deep one, all rows of one in between, and the bars. */
+const [ROW, LEAST_ROW, HEIGHT, BARS] = [18, 6, 640, 44];
+/** Pixels of a cell that has room for a number. */
+const ROOM = { width: 26, height: 13 };
+/** Share of a scale from which the paper's colour is easier to read on its colours than ink. */
+export const DEEP = 0.6;
 
-export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor, describe }: Props) {
+export function Heatmap(props: Props) {
+  const { label, layers, columns, colour, number, bars, ink, paper, cursor, onCursor, describe } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const bubble = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   const [hovered, setHovered] = useState<HeatmapCell | null>(null);
   const [hasFocus, setFocus] = useState(false);
-  const height = ROW * columns.length;
+  const row = Math.min(ROW, Math.max(LEAST_ROW, Math.floor(HEIGHT / layers)));
+  const height = row * layers;
+  const cellsWidth = width - (bars ? BARS : 0);
 
   useEffect(() => {
     const element = canvas.current;
@@ -47,23 +58,37 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
     if (element.width !== w || element.height !== h) [element.width, element.height] = [w, h];
     context.clearRect(0, 0, w, h);
     // Edges on whole pixels, so that cells are sharp and gaps are even.
-    const x = (layer: number) => Math.round((layer * w) / layers);
-    const y = (column: number) => Math.round((column * h) / columns.length);
-    const gap = width / layers > 5 ? Math.max(1, Math.round(scale)) : 0;
+    const x = (column: number) => Math.round((column * cellsWidth * scale) / columns.length);
+    const y = (layer: number) => Math.round(((layers - 1 - layer) * h) / layers);
+    const gap = row > 7 ? Math.max(1, Math.round(scale)) : 0;
+    const hasRoom = number && row >= ROOM.height && cellsWidth / columns.length >= ROOM.width;
+    context.font = `${11 * scale}px system-ui, sans-serif`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
     for (let layer = 0; layer < layers; layer++) {
+      const [top, bottom] = [y(layer), y(layer - 1) - gap];
       for (let column = 0; column < columns.length; column++) {
         const fill = colour({ layer, column });
         if (fill === null) continue;
+        const [left, right] = [x(column), x(column + 1) - gap];
         context.fillStyle = fill;
-        context.fillRect(x(layer), y(column), x(layer + 1) - x(layer) - gap, y(column + 1) - y(column) - gap);
+        context.fillRect(left, top, right - left, bottom - top);
+        const written = hasRoom ? number({ layer, column }) : null;
+        if (!written) continue;
+        context.fillStyle = written.isDeep ? paper : ink;
+        context.fillText(written.text, (left + right) / 2, (top + bottom) / 2 + scale / 2);
       }
+      if (!bars) continue;
+      context.fillStyle = bars.colour;
+      const from = x(columns.length) + 4 * scale;
+      context.fillRect(from, top, Math.round(bars.of(layer) * (w - from)), bottom - top);
     }
     context.strokeStyle = ink;
     context.lineWidth = 2 * scale;
     // Around the cell, and inside the canvas.
     const { layer, column } = cursor;
-    const [left, top] = [Math.max(scale, x(layer)), Math.max(scale, y(column))];
-    const [right, bottom] = [Math.min(w - scale, x(layer + 1)), Math.min(h - scale, y(column + 1))];
+    const [left, top] = [Math.max(scale, x(column)), Math.max(scale, y(layer))];
+    const [right, bottom] = [Math.min(w - scale, x(column + 1)), Math.min(h - scale, y(layer - 1))];
     context.strokeRect(left, top, right - left, bottom - top);
   });
 
@@ -71,27 +96,27 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
   useLayoutEffect(() => {
     const [at, text] = [canvas.current?.getBoundingClientRect(), bubble.current];
     if (!at || !text || !shown) return;
-    const left = at.left + ((shown.layer + 1) * at.width) / layers;
-    const top = at.top + ROW * shown.column;
-    placeBeside(text, { left, top, bottom: top + ROW });
+    const left = at.left + ((shown.column + 1) * cellsWidth) / columns.length;
+    const top = at.top + row * (layers - 1 - shown.layer);
+    placeBeside(text, { left, top, bottom: top + row });
   });
 
   const placeAt = (event: PointerEvent): HeatmapCell => {
     const at = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const within = (value: number, count: number) => Math.max(0, Math.min(count - 1, Math.floor(value * count)));
     return {
-      layer: within((event.clientX - at.left) / at.width, layers),
-      column: within((event.clientY - at.top) / at.height, columns.length),
+      layer: layers - 1 - within((event.clientY - at.top) / at.height, layers),
+      column: within((event.clientX - at.left) / cellsWidth, columns.length),
     };
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const { layer, column } = cursor;
     const far = Math.max(1, Math.round(layers / 8));
     const to = {
-      ArrowLeft: { layer: layer - 1, column },
-      ArrowRight: { layer: layer + 1, column },
-      ArrowUp: { layer, column: column - 1 },
-      ArrowDown: { layer, column: column + 1 },
+      ArrowUp: { layer: layer + 1, column },
+      ArrowDown: { layer: layer - 1, column },
+      ArrowLeft: { layer, column: column - 1 },
+      ArrowRight: { layer, column: column + 1 },
       PageUp: { layer: layer + far, column },
       PageDown: { layer: layer - far, column },
       Home: { layer: 0, column },
@@ -108,11 +133,16 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
   const [name = "", ...lines] = shown ? describe(shown) : [];
   return (
     <div class="heatmap">
+      <span class="small soft" aria-hidden="true">
+        output
+      </span>
       <div class="parts" aria-hidden="true">
         {columns.map((column) => (
           <span key={column}>{column}</span>
         ))}
+        {bars ? <span style={{ flex: `0 0 ${BARS}px` }}>all</span> : null}
       </div>
+      <LayerNumbers layers={layers} row={row} />
       <div
         role="application"
         aria-roledescription="heatmap"
@@ -127,7 +157,9 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
       >
         <canvas ref={canvas} style={{ height: `${height}px` }} />
       </div>
-      <LayerTicks layers={layers} />
+      <span class="small soft" aria-hidden="true">
+        input
+      </span>
       {shown ? (
         <div class="bubble" ref={bubble} role={hovered ? undefined : "status"}>
           <strong>{name}</strong>
@@ -140,9 +172,17 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
   );
 }
 
-/** Numbers of layers below a heatmap or chart. */
-export function LayerTicks({ layers }: { layers: number }) {
-  const step = [1, 2, 4, 5, 10, 20, 50, 100, 500, 1000].find((one) => layers / one <= 16) ?? layers;
-  const ticks = Array.from({ length: Math.ceil(layers / step) }, (_, i) => i * step);
-  return <Ticks places={ticks.map((layer) => (layer + 0.5) / layers)} texts={ticks} />;
+/** Numbers of layers beside their rows, as many as there is room for. */
+function LayerNumbers({ layers, row }: { layers: number; row: number }) {
+  const step = [1, 2, 4, 5, 10, 20, 50].find((one) => one * row >= 14) ?? layers;
+  const shown = Array.from({ length: Math.ceil(layers / step) }, (_, i) => i * step);
+  return (
+    <div class="layers" aria-hidden="true">
+      {shown.map((layer) => (
+        <span key={layer} style={{ top: `${row * (layers - 0.5 - layer)}px` }}>
+          {layer}
+        </span>
+      ))}
+    </div>
+  );
 }

@@ -25,6 +25,10 @@ export function PaperPanel({ kind, maps, cells, columns, palette, cursor, onCurs
     const share = cellAt(place);
     return share === null ? null : colourAt(colours, share / most);
   };
+  const number = (place: HeatmapCell) => {
+    const share = cellAt(place);
+    return share === null ? null : { text: String(Math.round(100 * share)), isDeep: share / most > 0.5 };
+  };
   const describe = (place: HeatmapCell) => {
     const share = cellAt(place);
     const title = `${name}, at the depth of layer ${place.layer}, ${columns[place.column]}`;
@@ -40,7 +44,18 @@ export function PaperPanel({ kind, maps, cells, columns, palette, cursor, onCurs
         </span>
       </header>
       <Heatmap
-        {...{ label: name, layers: cells.length, columns, colour, ink: palette.ink, cursor, onCursor, describe }}
+        {...{
+          label: name,
+          layers: cells.length,
+          columns,
+          colour,
+          number,
+          ink: palette.ink,
+          paper: palette.paper,
+          cursor,
+          onCursor,
+          describe,
+        }}
       />
     </section>
   );
