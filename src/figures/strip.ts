@@ -26,10 +26,10 @@ type Kind = "task" | "language" | "base" | "average" | "combined" | "mixed" | "m
 
 const CELLS: Readonly<Record<Exclude<Kind, "other">, readonly [cell: string, colour: keyof Palette]>> = {
   task: ["░", "cyan"],
-  language: ["█", "green"],
+  language: ["█", "yellow"],
   base: ["·", "dim"],
-  average: ["▒", "yellow"],
-  combined: ["▓", "yellow"],
+  average: ["▒", "green"],
+  combined: ["▓", "green"],
   mixed: ["▚", "magenta"],
   "mixed average": ["▞", "magenta"],
 };

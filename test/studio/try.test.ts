@@ -124,14 +124,33 @@ describeInBrowser("evaluating", () => {
     const shared = await browser.newPage();
     await shared.goto(pathToFileURL(file).href);
     const verdicts = await shared.locator(".verdicts p").allInnerTexts();
-    expect(verdicts[0]).toBe(
-      "The task expert is math-expert. The language expert is swahili-expert. Layers 0, 7: swahili-expert. Layers 1-6: math-expert. Embeddings, last norm and output head: the average of math-expert and swahili-expert.",
+    expect(await shared.locator(".lead").innerText()).toBe(
+      "A merge of language models by layer swap. Layers 0, 7: swahili-expert. Layers 1-6: math-expert. Embeddings, last norm and output head: the average of math-expert and swahili-expert.",
     );
+    expect(await shared.locator("#scores > p").innerText()).toContain(
+      "The layers are the paper's default for this depth",
+    );
+    // The strip of the layers from the output down, and the bars, are on the first screen.
+    expect(await shared.locator("#scores .heatmap th[scope=row]").allInnerTexts()).toEqual([
+      "7",
+      "1 to 6",
+      "0",
+      "other tensors",
+    ]);
+    await shared.setViewportSize({ width: 1440, height: 900 });
+    for (const part of ["#scores .heatmap", "#scores table.bars"]) {
+      const box = await shared.locator(part).first().boundingBox();
+      expect((box?.y ?? 900) + (box?.height ?? 0)).toBeLessThan(900);
+    }
     const results = [folderOf("quiz", "base"), folderOf("quiz", "mine")];
     const compared = await layergraft(["compare", ...results, "--json"], { cwd: at("project") });
     const [one] = JSON.parse(compared.stdout).tasks[0].comparisons;
-    expect(verdicts[1]).toContain(`mine scores significantly higher than base`);
-    expect(verdicts[1]).toContain(`${one.gained.length} gained and ${one.lost.length} lost`);
+    const percent = (value: number) => (100 * value).toFixed(1);
+    expect(verdicts).toHaveLength(1);
+    expect(verdicts[0]).toContain(
+      `mine scores ${percent(one.second)}%, ${percent(one.difference)} points above base, the best alternative (${percent(one.first)}%; 95% interval of the difference: +${percent(one.interval.low)} to +${percent(one.interval.high)}).`,
+    );
+    expect(verdicts[0]).toMatch(/The difference is significant \(p (<|=) [\d.]+\)\.$/);
     expect(await shared.locator(".note").allInnerTexts()).toEqual([
       "quiz: not compared with math-expert, swahili-expert, which did not answer these items.",
     ]);
@@ -140,6 +159,9 @@ describeInBrowser("evaluating", () => {
     for (const width of [1440, 900, 390]) {
       await shared.setViewportSize({ width, height: 900 });
       expect(await seriousViolations(shared)).toEqual([]);
+      for (const table of await shared.locator(".scroll:has(table.numbers)").all()) {
+        expect(await table.evaluate((box) => box.scrollWidth - box.clientWidth)).toBeLessThanOrEqual(0);
+      }
       if (PICTURES) await shared.screenshot({ path: join(PICTURES, `shared-${width}.png`), fullPage: true });
     }
     await shared.close();

@@ -207,7 +207,7 @@ export interface Choice {
   readonly name: string;
   readonly source: string;
   /** Its colour: recipes have those after the experts'. */
-  readonly own: number | "base";
+  readonly own: number | "base" | "merge";
   readonly isRecipe: boolean;
 }
 
@@ -216,11 +216,17 @@ export const choices = computed<readonly Choice[]>(() => {
   return [
     ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const, isRecipe: false }]),
     ...experts.map(({ name, source }, own) => ({ name, source, own, isRecipe: false })),
-    ...(project.value?.recipes ?? []).map((name, i) => ({
-      ...{ name: recipeLabel(name, experts), source: recipeSource(name), own: experts.length + i, isRecipe: true },
+    ...(project.value?.recipes ?? []).map((name) => ({
+      ...{ name: recipeLabel(name, experts), source: recipeSource(name), own: "merge" as const, isRecipe: true },
     })),
   ];
 });
+
+/** Of the deepest of models that fit the base. */
+export function layersOfModels(sources: readonly string[]): number {
+  const fitting = sources.filter((source) => misfitOf(source) === undefined).map(cardOf);
+  return Math.max(0, ...fitting.map((card) => (typeof card === "object" ? card.layers : 0)));
+}
 
 /** `recipe mine`; not `recipe recipe-2`, unless an expert has that name. */
 function recipeLabel(name: string, experts: readonly { readonly name: string }[]): string {

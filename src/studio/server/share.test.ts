@@ -18,7 +18,7 @@ it.each([
   writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings }));
   writeFileSync(at("project", "recipes", "mine.yaml"), text);
   const page = await sharedPage(at("project"), "mine");
-  expect(page.verdicts[0]?.text).toContain("cannot be merged");
+  expect(page.lead).toContain("cannot be merged");
   expect(JSON.stringify(page)).not.toContain(root);
 });
 
@@ -40,9 +40,10 @@ it.each([
     writeFileSync(join(project, ".layergraft-studio", "jobs", job.id, name), JSON.stringify(json));
   keep("job.json", { ...job, input: { base, experts }, progress: null, error: null });
   const changes = async () => (await sharedPage(project, "mine")).sections.find(({ id }) => id === "changes")?.figures;
-  const cells = [[[{ rows: 4, above: [1] }]]];
-  keep("result.json", { experts: ["one"], columns: ["q"], marks: [{ steps: [0] }], cells });
-  expect(await changes()).toMatchObject([{ title: "one" }]);
+  const cells = [[[{ rows: 4, above: [1], mean: 0.5 }]]];
+  const marks = [{ name: "auto", steps: [0] }];
+  keep("result.json", { experts: ["one"], columns: ["q"], steps: [0.25], marks, cells });
+  expect(await changes()).toMatchObject([{ title: "one", note: "Threshold 2.50e-1; mean change 5.00e-1." }]);
   keep("result.json", result);
   expect(await changes()).toBeUndefined();
 });

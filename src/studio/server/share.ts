@@ -2,14 +2,14 @@
 import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
-import { z } from "zod";
-import { compareResults, comparisonVerdict, readVerdicts } from "../../evaluate/index.js";
+import { compareResults, type MethodComparison, readVerdicts } from "../../evaluate/index.js";
 import { isSignificant, turned } from "../../evaluate/scoring/index.js";
 import { flipsFigure } from "../../experiment/report/index.js";
 import {
   type Bars,
   type Figure,
-  layerGrid,
+  formatNumber,
+  leadSentence,
   ownClass,
   type Page,
   reportPage,
@@ -22,12 +22,12 @@ import { loadYaml } from "../../kit/settings/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { inspect } from "../../verbs/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
-import { readJobs, readResult } from "../jobs/jobs.js";
-import { fileOf, PRIVATE_FOLDER, readRecipe, readSettings } from "../project/project.js";
-import { askSame, type Evaluation, haveChanged, jobInputs, recipeSource, type Settings } from "../protocol/index.js";
+import { fileOf, readRecipe, readSettings } from "../project/project.js";
+import { askSame, type Evaluation, recipeSource, type Settings } from "../protocol/index.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
 import { checkRecipeText } from "./check-recipe.js";
-import { fingerprintsOf, itemsOf, listEvaluations } from "./evaluations.js";
+import { itemsOf, listEvaluations } from "./evaluations.js";
+import { changesOf, whyLayers } from "./share-changes.js";
 
 const MAX_TASKS = 6;
 /** Characters of an example, whose question is at the end. */
@@ -39,14 +39,6 @@ interface Named {
   readonly name: string;
   readonly kind: string;
 }
-
-/** What the shared page reads of an analysis, whose file may be a stranger's. */
-const measuredPage = z.object({
-  experts: z.array(z.string()),
-  columns: z.array(z.string()),
-  marks: z.array(z.object({ steps: z.array(z.number()) })),
-  cells: z.array(z.array(z.array(z.object({ rows: z.number(), above: z.array(z.number()) }).nullable()))),
-});
 
 /**
  * Writes the page to `shared/NAME.html` in the project, and returns its path.
@@ -79,20 +71,21 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   const shown: unknown = JSON.parse(JSON.stringify(recipe), (_, value) =>
     typeof value === "string" && isPlace(value) ? nameOf(value) : value,
   );
-  const roles = ["task", "language"].flatMap((role) => {
-    const source = recipe[role];
-    return typeof source === "string" ? [`The ${role} expert is ${nameOf(source)}.`] : [];
-  });
   const said = board
-    ? [...roles, describeBoard(board, nameOf)]
-    : [method?.summary ?? "", ...(check.plan ? [] : ["The recipe cannot be merged as it is."])];
+    ? describeBoard(board, nameOf)
+    : [method?.summary ?? "", ...(check.plan ? [] : ["The recipe cannot be merged as it is."])].join(" ");
+  const [headline, ...others] = results;
   const changes = await changesOf(project, settings);
+  const bars = results.map(({ bars: one, verdict }) => ({ ...one, verdict: one === headline?.bars ? "" : verdict }));
   const sections: Section[] = [
     {
       id: "scores",
-      title: "Scores",
-      lead: "Where intervals overlap, these scores do not tell which model is better; the differences on the same items below may.",
-      figures: results.map(({ bars }): Figure => ({ kind: "bars", ...bars })),
+      title: bars.length > 0 ? "The merge and its scores" : "The merge",
+      ...(board ? { lead: whyLayers(recipe, board, changes, nameOf), isBeside: true } : {}),
+      figures: [
+        ...(board ? [{ kind: "grid" as const, isDense: true, ...boardGrid(board, models, nameOf) }] : []),
+        ...bars.map((one): Figure => ({ kind: "bars", ...one })),
+      ],
     },
     {
       id: "flips",
@@ -100,17 +93,12 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
       lead: "The same items, answered by the merge and by another model: how many became right, and how many wrong.",
       figures: results.flatMap(({ flips, title }) => (flips.length > 0 ? [flipsFigure(title, flips)] : [])),
     },
-    {
-      id: "merge",
-      title: "Whose each layer is",
-      figures: board ? [{ kind: "grid", isDense: true, ...boardGrid(board, models, nameOf) }] : [],
-    },
     { id: "models", title: "Models", figures: [await modelsTable(models, project)] },
     {
       id: "changes",
       title: "Where the experts changed",
-      lead: `The percent of a matrix's rows that an expert moved by more than its own threshold, from ${nameOf(settings.base ?? "")}: q, k, v and o are attention; gate, up and down the MLP.`,
-      figures: changes.map((grid): Figure => ({ kind: "grid", isDense: true, ...grid })),
+      lead: `${changes.finding} A cell is the percent of a matrix's rows that an expert moved by more than its own threshold, from ${nameOf(settings.base ?? "")}, and the stronger its colour the more: q, k, v and o are attention; gate, up and down the MLP.`.trim(),
+      figures: changes.grids.map((grid): Figure => ({ kind: "grid", isDense: true, ...grid })),
     },
     {
       id: "recipe",
@@ -135,18 +123,11 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   ];
   const page: Page = {
     title: name,
-    lead: `A merge of language models by ${method?.title.toLowerCase() ?? nameOf(String(recipe.method))}: what it is, what it scored, and what is uncertain.`,
+    lead: `A merge of language models by ${method?.title.toLowerCase() ?? nameOf(String(recipe.method))}. ${said}`,
     verdicts: [
-      { title: "The merge", text: said.join(" ") },
-      ...(results.length > 0
-        ? results.slice(0, 3).map(({ title, verdict, isOpen }) => ({ title, text: verdict, isOpen }))
-        : [
-            {
-              title: "Not scored",
-              text: "No evaluation of this recipe is there yet, so its quality is unknown.",
-              isOpen: true,
-            },
-          ]),
+      headline
+        ? { title: others.length > 0 ? headline.title : "", text: headline.verdict, isOpen: headline.isOpen }
+        : { title: "", text: "Not scored: no evaluation of this recipe is there yet.", isOpen: true },
     ],
     notes: [...results.flatMap(({ notes }) => notes), ...(check.plan?.notes ?? [])],
     sections: sections.filter(({ figures }) => figures.length > 0),
@@ -165,22 +146,28 @@ function modelsOf({ base, experts }: Settings): Named[] {
 /** The last part of a path; all of a name on the hub. */
 const publicName = (source: string) => (/^[\w.-]+\/[\w.-]+$/.test(source) ? source : basename(source));
 
+/** Layers that are alike in one row, the output at the top. */
 function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (source: string) => string) {
   const columns = rows.every(isWhole) ? ["model"] : ["attention", "MLP"];
   const cell = (owners: readonly string[]) => {
     const [only = ""] = owners;
-    const kind = owners.length > 1 ? "average" : (models.find(({ source }) => source === only)?.kind ?? "merge");
+    const kind = owners.length > 1 ? "average" : (models.find(({ source }) => source === only)?.kind ?? "own-merge");
     return { text: owners.map(nameOf).join(" + "), kind };
   };
-  const grid = layerGrid(
-    columns,
-    rows.map(({ attention, mlp }) => (columns.length === 1 ? [cell(mlp)] : [cell(attention), cell(mlp)])),
-  );
+  const runs: { first: number; last: number; cells: ReturnType<typeof cell>[] }[] = [];
+  for (const [layer, { attention, mlp }] of rows.entries()) {
+    const cells = columns.length === 1 ? [cell(mlp)] : [cell(attention), cell(mlp)];
+    const run = runs.at(-1);
+    if (run && JSON.stringify(run.cells) === JSON.stringify(cells)) run.last = layer;
+    else runs.push({ first: layer, last: layer, cells });
+  }
+  const shown = runs.toReversed();
   return {
-    ...grid,
+    title: "Whose each layer is",
     note: "The output of the model is at the top.",
-    rows: [...grid.rows, "embeddings, last norm, head"],
-    cells: [...grid.cells, columns.map(() => cell(outside))],
+    ...{ rowTitle: "layers", columnTitle: "", columns, marked: [] },
+    rows: [...shown.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`)), "other tensors"],
+    cells: [...shown.map(({ cells }) => cells), columns.map(() => cell(outside))],
   };
 }
 
@@ -233,9 +220,7 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
       const absent = models
         .filter((one) => !others.some(({ source: other }) => other === one.source))
         .map((one) => one.name);
-      // The first colour that no expert has.
-      const kind = ownClass(models.filter((one) => one.kind !== "own-base").length);
-      const own = result.isEarlier ? [] : [{ name, kind, folder: result.name, score: task }];
+      const own = result.isEarlier ? [] : [{ name, kind: "own-merge", folder: result.name, score: task }];
       const rows = [...others, ...own];
       const most = Math.max(...rows.map(({ score }) => score.value ?? 0));
       const folderOf = (folder: string) => join(project, EVALUATIONS, folder);
@@ -263,7 +248,7 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
         verdict: result.isEarlier
           ? `${name} was changed since it was scored on these items, so its score is unknown. Those of its models stay.`
           : strongest
-            ? comparisonVerdict(strongest, [strongest.against, name]).replace(/^no /, "No ")
+            ? verdictOf({ name, score: task.value ?? 0 }, strongest)
             : `${name} scores ${task.score} (95% interval ${task.interval}); no other model was asked the same.`,
         isOpen: !strongest || !isSignificant(strongest.pAdjusted),
         notes: [
@@ -302,6 +287,18 @@ async function scoresOf(project: string, name: string, models: readonly Named[])
   );
 }
 
+function verdictOf(
+  own: { readonly name: string; readonly score: number },
+  other: MethodComparison & { readonly against: string; readonly value: number },
+): string {
+  const { against, value, pAdjusted: p } = other;
+  const tested =
+    p === undefined
+      ? ""
+      : ` The difference is ${isSignificant(p) ? "" : "not "}significant (p ${formatNumber({ value: p, scale: "probability" }).replace(/^(?!<)/, "= ")}).`;
+  return `${leadSentence([own, { name: against, score: value }], other)}${tested}`;
+}
+
 /** The first item, for readers who do not know the task. */
 async function exampleOf(name: string, { task }: Evaluation["tasks"][number], project: string): Promise<string> {
   const [first] = await readVerdicts(join(project, EVALUATIONS, name), task);
@@ -309,30 +306,6 @@ async function exampleOf(name: string, { task }: Evaluation["tasks"][number], pr
   const [item] = await itemsOf({ names: [name], task, metric: "", ids: [first.id] }, project);
   const prompt = item?.prompt.trim() ?? "";
   return ` Such as: “${prompt.length > MAX_EXAMPLE ? `…${prompt.slice(-MAX_EXAMPLE)}` : prompt}”`;
-}
-
-/** Grids of the latest analysis of the models as they are; none if there is no such analysis. */
-async function changesOf(project: string, { base, experts }: Settings) {
-  const folder = join(project, PRIVATE_FOLDER, "jobs");
-  for (const found of (await readJobs(folder)).reverse()) {
-    const { data: input } = jobInputs.analyze.safeParse(found.kind === "analyze" ? found.input : undefined);
-    if (found.state !== "done" || input?.base !== base) continue;
-    if (haveChanged(found.fingerprints, await fingerprintsOf(Object.keys(found.fingerprints ?? {}), project))) continue;
-    const { data: page } = measuredPage.safeParse(await readResult(join(folder, found.id)));
-    if (!page) continue;
-    return input.experts.flatMap(({ source, name }) => {
-      const at = experts.findIndex((one) => one.source === source);
-      const measured = page.experts.indexOf(name);
-      const step = page.marks[0]?.steps[measured] ?? 0;
-      const cells = (page.cells[measured] ?? []).map((layer) =>
-        layer.map((cell) => (cell && cell.rows > 0 ? (cell.above[step] ?? 0) / cell.rows : null)),
-      );
-      return at < 0
-        ? []
-        : [{ title: experts[at]?.name ?? name, digits: 0, own: ownClass(at), ...layerGrid(page.columns, cells) }];
-    });
-  }
-  return [];
 }
 
 /** Sentences of a plan may name files. */

@@ -3,8 +3,9 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { ownClass as ownOfExpert } from "../../../figures/scores.js";
 
-/** Class that sets the accent: that of the base, or of the expert at this position from 0. */
-export const ownClass = (expert: number | "base") => (expert === "base" ? "own-base" : ownOfExpert(expert));
+/** Class that sets the accent: that of the base, of a merge, or of the expert at this position from 0. */
+export const ownClass = (expert: number | "base" | "merge") =>
+  typeof expert === "string" ? `own-${expert}` : ownOfExpert(expert);
 
 interface FieldProps {
   readonly label: string;

@@ -13,7 +13,7 @@ export interface Tower {
   /** As the recipe names it. */
   readonly source: string;
   readonly name: string;
-  readonly own: number | "base";
+  readonly own: number | "base" | "merge";
 }
 
 /** Share of rows that a model changed in a layer, or in a half of it; null where that was not measured. */

@@ -17,7 +17,7 @@ import { MethodForm } from "../recipe/method-form.js";
 import * as recipe from "../recipe/recipe-store.js";
 import { boardOfText, recipeOfText } from "../recipe/recipe-store.js";
 import { Preview, previewed, Suggestions } from "../recipe/suggestions.js";
-import { attempt, cardOf, choices, misfitOf } from "../store.js";
+import { attempt, choices, layersOfModels, misfitOf } from "../store.js";
 
 /** The editor is half of the page's script, and only this view has it. */
 const LazyEditor = lazy(
@@ -62,7 +62,7 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
   const check = recipe.check.value;
   const text = recipe.text.value;
   const plan = check?.plan ?? null;
-  const layers = plan?.layers ?? layersOfModels(towers);
+  const layers = plan?.layers ?? layersOfModels(towers.map(({ source }) => source));
   const read = useMemo(() => recipeOfText(text), [text]);
   const made = useMemo(() => boardOfText(read, layers, plan?.defaults), [read, layers, plan]);
   // While a line is being typed, board and method stay those of the text before.
@@ -149,14 +149,6 @@ function useShares() {
     const isWanted = (column: string) => half === undefined || ATTENTION.test(column) === (half === "attention");
     return data && expert >= 0 ? layerShare(data, expert, layer, steps, isWanted) : null;
   };
-}
-
-function layersOfModels(towers: readonly Tower[]): number {
-  const fitting = towers.filter(({ source }) => misfitOf(source) === undefined);
-  const counts = fitting
-    .map(({ source }) => cardOf(source))
-    .map((card) => (typeof card === "object" ? card.layers : 0));
-  return Math.max(0, ...counts);
 }
 
 /** The project's models, and those that only the recipe names. */
