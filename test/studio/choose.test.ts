@@ -58,6 +58,9 @@ describeInBrowser("choosing layers", () => {
     await dialog.getByLabel("Task expert").selectOption("swahili");
     expect(await dialog.getByLabel("Language expert").inputValue()).toBe("0");
     await dialog.getByLabel("Task expert").selectOption("math");
+    // Nothing was measured, so there is one way, and how to get the other.
+    expect(await dialog.getByRole("radio").count()).toBe(1);
+    await dialog.getByRole("link", { name: "Measure the changes" }).waitFor();
     await picture("new");
     await page.getByRole("button", { name: "Make the recipe" }).click();
     await cell(0, "swahili").waitFor();
@@ -244,7 +247,7 @@ describeInBrowser("choosing layers", () => {
   it("shows how much each expert changed in the cells, by layers and by halves", async () => {
     await page.getByRole("link", { name: "Measure changes" }).click();
     await page.getByRole("button", { name: "Measure changes" }).click();
-    await page.getByRole("heading", { name: "All parts, by layer" }).waitFor();
+    await page.getByRole("application", { name: "Changes of math" }).waitFor();
     await page.getByRole("link", { name: "Recipe" }).click();
     const { matrices, ...found } = await analyze({ base: at("base"), experts: { math: at("math") } });
     const rows = found.parts.filter(({ layer, part }) => layer === 2 && part.endsWith("_proj"));
@@ -277,6 +280,24 @@ describeInBrowser("choosing layers", () => {
     await page.getByText(`Layer 2, attention, math ${share(inAttention)}`).waitFor();
     await picture("evidence");
     await page.getByRole("button", { name: "Layers" }).click();
+  });
+
+  it("starts a new recipe from what was measured, beside the paper's default", async () => {
+    await page.getByRole("button", { name: "New recipe" }).click();
+    const dialog = page.getByRole("dialog");
+    const measured = dialog.getByRole("radio", { name: "Where these experts changed" });
+    await measured.waitFor();
+    expect(await measured.isChecked()).toBe(true);
+    await dialog.getByRole("radio", { name: "The paper's default" }).waitFor();
+    // The layers that \`layergraft suggest\` finds by the same rule.
+    const found = await suggest({ base: at("base"), task: at("math"), language: at("swahili") });
+    const { rows = [] } = found.find(({ name }) => name === "profile")?.owners ?? {};
+    const expected = [...rows.keys()].filter((layer) => rows[layer]?.mlp[0] === at("swahili"));
+    const said = await dialog.locator("label.chosen").innerText();
+    expect(layersOf(/Layers ([\d, -]+\d): swahili/.exec(said)?.[1], 8)).toEqual(expected);
+    await picture("new-measured");
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
   });
 
   it("lists its keys, which do what they say", async () => {

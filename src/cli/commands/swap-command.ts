@@ -1,6 +1,8 @@
 import type { Command } from "commander";
-import { methodOf, type RecipeInput } from "../../merge/index.js";
+import { shellQuote } from "../../kit/printing/index.js";
+import { LAYER_COUNTS, methodOf, type RecipeInput } from "../../merge/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+import { info } from "../shared/output.js";
 import { addRecipeFlags, type RecipeFlags, recipeFields } from "../shared/recipe-flags.js";
 
 const FLAGS: RecipeFlags = {
@@ -22,7 +24,17 @@ export function add(program: Command): void {
         "a PEFT LoRA adapter, or a model on the Hugging Face hub (org/model).",
     );
   addRecipeFlags(command, methodOf({ method: "swap" }).schema, FLAGS);
-  withMergeOptions(command).action((options: MergeOptions) =>
-    runMerge({ method: "swap", ...recipeFields(FLAGS, options), ...outputFields(options) } as RecipeInput, options),
-  );
+  withMergeOptions(command).action(async (options: MergeOptions) => {
+    const fields: Readonly<Record<string, unknown>> = recipeFields(FLAGS, options);
+    await runMerge({ method: "swap", ...fields, ...outputFields(options) } as RecipeInput, options);
+    if (!options.dryRun || ["layers", "preset", ...LAYER_COUNTS].some((name) => name in fields)) return;
+    const [base = "BASE", task, language] = [fields.base, fields.task, fields.language].map((source) =>
+      source === undefined ? undefined : shellQuote(String(source)),
+    );
+    info(
+      options,
+      "These layers are the paper's default, whatever the experts changed. To measure where they changed, and get recipes:\n" +
+        `  layergraft suggest --base ${base} --task ${task} --language ${language}`,
+    );
+  });
 }

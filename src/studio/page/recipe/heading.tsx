@@ -5,12 +5,14 @@ import { name as recipeName } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Dialog } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
+import { lazy } from "../components/lazy.js";
 import { NameDialog } from "../components/name-dialog.js";
 import { nameFor } from "../names.js";
 import { change, project } from "../store.js";
 import type { Tower } from "./board-view.js";
 import * as recipe from "./recipe-store.js";
-import { Roles } from "./roles.js";
+
+const NewRecipe = lazy(async () => (await import("./new-recipe.js")).NewRecipe, <p class="soft">Loading…</p>);
 
 type Asked = "new" | "Rename" | "Duplicate" | "delete" | null;
 
@@ -65,32 +67,6 @@ export function Heading({ towers }: { towers: readonly Tower[] }) {
 /** All of the only expert. */
 const startOf = (expert: Tower | undefined) =>
   expert ? `method: passthrough\nslices:\n  - model: ${JSON.stringify(expert.source)}\n` : "method: soup\nmodels: []\n";
-
-interface NewProps {
-  readonly experts: readonly Tower[];
-  readonly onMake: (text: string) => void;
-  readonly onClose: () => void;
-}
-
-/** Asks which of several experts has the task, and which the language. */
-function NewRecipe({ experts, onMake, onClose }: NewProps) {
-  const [[task, language], setRoles] = useState<readonly [number, number]>([0, 1]);
-  const sourceOf = (at: number) => JSON.stringify(experts[at]?.source);
-  const make = () => {
-    onMake(`method: swap\ntask: ${sourceOf(task)}\nlanguage: ${sourceOf(language)}\n`);
-    onClose();
-  };
-  return (
-    <Dialog
-      title="New recipe"
-      onClose={onClose}
-      footer={<Button text="Make the recipe" class="primary" onClick={make} />}
-    >
-      <p class="soft">The task expert gives the middle layers, the language expert the first and last ones.</p>
-      <Roles experts={experts} roles={[task, language]} onChange={setRoles} />
-    </Dialog>
-  );
-}
 
 interface NameProps {
   readonly what: "Rename" | "Duplicate";
