@@ -70,6 +70,9 @@ export const LLAMA_8B = {
   tied: false,
 };
 
+/** By the names that options of the benchmarks give them. */
+export const SHAPES = { "30m": LLAMA_30M, "125m": LLAMA_125M, "1b": LLAMA_1B, "8b": LLAMA_8B };
+
 /** @param {ModelShape} shape @returns {{ name: string, dtype: "BF16", shape: number[] }[]} */
 function tensorsOf({ layers, hidden, feedForward, heads, keyValueHeads, vocabulary, tied, experts, delta = false }) {
   const [width, keyValue] = [hidden / heads, (hidden / heads) * keyValueHeads];

@@ -7,6 +7,7 @@ import { benchmarkEval } from "./eval.js";
 import { benchmarkExperts } from "./experts.js";
 import { benchmarkExport } from "./export.js";
 import { benchmarkExtract } from "./extract.js";
+import { benchmarkHeadToHead, headToHeadPage } from "./head-to-head.js";
 import { benchmarkHub } from "./hub.js";
 import { benchmarkMethods } from "./methods.js";
 import { benchmarkRanks } from "./ranks.js";
@@ -31,6 +32,8 @@ const benchmarks = {
   export: benchmarkExport,
   coverage: benchmarkCoverage,
   real: benchmarkReal,
+  "head-to-head": benchmarkHeadToHead,
+  "head-to-head-page": headToHeadPage,
 };
 
 if (!name || !(name in benchmarks)) {

@@ -62,7 +62,7 @@ export function describeMachine() {
 
 /**
  * Runs peers in turn, a warm-up round first, and prints each one's times, its ratio to the peer called floor in the
- * same round, and its peak memory; then how many times slower than layergraft each other peer was.
+ * same round, and its peak memory; then how many times slower than layergraft each other peer was. Returns the figures.
  * @param {Peers} peers
  * @param {number} rounds
  * @param {(name: string) => void} cleanUp after each run
@@ -92,4 +92,5 @@ export async function comparePeers(peers, rounds, cleanUp = () => {}) {
     const own = name.replace(", mergekit", "");
     if (own !== name) console.log(`${own}: mergekit / layergraft ${spread(ratiosTo(own, seconds), 1)}`);
   }
+  return results;
 }

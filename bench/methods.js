@@ -4,7 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { DATA, LLAMA_1B, LLAMA_8B, LLAMA_30M, LLAMA_125M, writeCheckpoint } from "./checkpoints.js";
+import { DATA, SHAPES, writeCheckpoint } from "./checkpoints.js";
 import { writeTokenizer } from "./export.js";
 import { CLI, comparePeers, describeMachine, measure } from "./measure.js";
 
@@ -34,7 +34,6 @@ const RECIPES = {
   consensus: { recipe: { method: "consensus" } },
 };
 const WITHOUT_BASE = new Set(["soup", "Karcher"]);
-const SHAPES = { "30m": LLAMA_30M, "125m": LLAMA_125M, "1b": LLAMA_1B, "8b": LLAMA_8B };
 const SEEDS = { task: 1, language: 2, third: 4 };
 const PEER = fileURLToPath(new URL("./methods_peer.py", import.meta.url));
 

@@ -10,7 +10,7 @@ const options = JSON.parse(process.argv[2] ?? "{}");
 /**
  * @typedef {{ id: string, family: string, class: string }} Family
  * @typedef {{ state: "works" | "refused" | "wrong" | "unmade", details: string[] }} Outcome
- * @typedef {Family & { outcomes: Record<string, Outcome>, made?: any, tensors?: [string, number | null, string][], mergekit?: Record<string, string>, seconds?: number, error?: string }} Row
+ * @typedef {Family & { outcomes: Record<string, Outcome>, made?: any, tensors?: [string, number | null, string][], seconds?: number, error?: string }} Row
  */
 
 /** Recipes by name, of the folders of a family. @type {Record<string, (at: (name: string) => string) => any>} */
@@ -86,10 +86,6 @@ async function census(python, family, folder) {
     }
   } catch (error) {
     row.error = textOf(error);
-  }
-  if (options.mergekit) {
-    const asked = python.ask("mergekit", { folder, layers: row.made.layers });
-    row.mergekit = await asked.catch((error) => ({ because: textOf(error) }));
   }
   try {
     await censusOfVariants(python, named, row);

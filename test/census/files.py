@@ -19,7 +19,7 @@ def write_like(folder, source, tensors, config=None):
 def perturbed(tensors, seed):
     generator = torch.Generator().manual_seed(seed)
     return {
-        name: value + 0.01 * torch.randn(value.shape, generator=generator) if value.is_floating_point() else value.clone()
+        name: (value + 0.01 * torch.randn(value.shape, generator=generator)).to(value.dtype) if value.is_floating_point() else value.clone()
         for name, value in tensors.items()
     }
 

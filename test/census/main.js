@@ -16,7 +16,6 @@ const { values: options } = parseArgs({
     keep: { type: "boolean", default: false },
     resume: { type: "boolean", default: false },
     place: { type: "boolean", default: false },
-    mergekit: { type: "boolean", default: false },
   },
 });
 

@@ -20,7 +20,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from files import open_model, perturbed, tensors_of, write_like
-from other import mergekit
+import other
 from renamings import renamings
 from tiny import configuration
 from variants import VARIANTS, reference
@@ -74,11 +74,11 @@ def names(family, kind, **_):
     return {"type": model.config.model_type, "renamings": renamings(model)}
 
 
-def make(family, kind, folder, **_):
+def make(family, kind, folder, dtype="float32", **_):
     """Writes base, a and b."""
     name = kind
     model = build(family, name)
-    model.save_pretrained(f"{folder}/base")
+    model.to(getattr(torch, dtype)).save_pretrained(f"{folder}/base")
     tensors = tensors_of(f"{folder}/base")
     write_like(f"{folder}/a", f"{folder}/base", perturbed(tensors, 1))
     write_like(f"{folder}/b", f"{folder}/base", perturbed(tensors, 2))
@@ -275,10 +275,45 @@ def check(family, kind, folder, outs, layers, analysis=None, **_):
     return found
 
 
-def with_mergekit(folder, layers, **_):
-    """Whether mergekit makes the same soup and, of a model with one stack of layers, the same stack."""
+def compare_exactly(family, kind, folder, out, method, program, **_):
+    """Tensors lost and added, how far values are from those in float64, and whether transformers opens the merge."""
     sources = {one: tensors_of(f"{folder}/{one}") for one in ("base", "a", "b")}
-    return mergekit(folder, {name: expected(name, sources) for name in (["soup", "stack"] if layers else ["soup"])})
+    have = tensors_of(out)
+    want = expected("stack", {**sources, "b": sources["a"]}) if method == "stack" else sources["a"]
+    found = {"types": sum(have[name].dtype != value.dtype for name, value in want.items() if value is not None and name in have)}
+    try:
+        merged, info = open_model(kind, out)
+        _model, known = open_model(kind, f"{folder}/a")
+        strip = lambda keys: {re.sub(r"\.\d+\.", ".N.", key) for key in keys}
+        found["opens"] = all(strip(value) <= strip(known.get(key, [])) for key, value in info.items())
+        if found["opens"] and set(have) != set(want):  # other names for the same, such as experts in one tensor
+            named = {name: (sources["a"][name] if value is None else value).clone() for name, value in want.items()}
+            write_like(f"{out}/named", out, named)
+            carrier, _info = open_model(kind, f"{out}/named")
+            carrier.load_state_dict(merged.state_dict())
+            carrier.save_pretrained(f"{out}/again")
+            have = tensors_of(f"{out}/again")
+        if found["opens"] and method == "stack":
+            found["opens"] = same_kinds(kind, folder, merged)
+    except Exception as error:
+        found["opens"], found["because"] = False, f"{type(error).__name__}: {str(error)[:200]}"
+    found.update(lost=len(set(want) - set(have)), added=len(set(have) - set(want)))
+    if method != "stack":
+        return {**found, **other.deviation(method, sources, have, is_by_model=program == "fusion_bench")}
+    shared = {name: value for name, value in want.items() if value is not None and name in have}
+    differ = sum(value.shape != have[name].shape or int((value != have[name]).sum()) for name, value in shared.items())
+    return {**found, "differ": differ, "of": sum(value.numel() for value in shared.values()), "worst": 0}
+
+
+def same_kinds(kind, folder, merged):
+    """Whether each layer of a stack computes as the layer that it is a copy of."""
+    plain, _info = open_model(kind, f"{folder}/base")
+    lists = [name for name, size in layer_lists(plain).items() if size == 4]
+    pairs = [(merged.get_submodule(name), plain.get_submodule(name)) for name in lists]
+    return all(
+        len(stacked) == len(other.STACK) and all(traits(stacked[i]) == traits(layers[k]) for i, k in enumerate(other.STACK))
+        for stacked, layers in pairs
+    )
 
 
 def make_variants(family, kind, folder, **_):
@@ -337,7 +372,8 @@ def main():
         start = time.time()
         try:
             do = {"families": lambda **_: families(), "names": names, "make": make, "check": check,
-                  "make variants": make_variants, "check variants": check_variants, "mergekit": with_mergekit}[request["do"]]
+                  "make variants": make_variants, "check variants": check_variants,
+                  "merge with": other.merge_with, "compare exactly": compare_exactly, "versions": other.versions}[request["do"]]
             answer = {"ok": do(**{key: value for key, value in request.items() if key != "do"})}
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]

@@ -24,16 +24,10 @@ const plain = (text) =>
     .replace(/[|\n]+/g, " ")
     .replace(/\s+/g, " ");
 
-const table = made.map(({ id: family, outcomes, mergekit = {} }) => {
+const table = made.map(({ id: family, outcomes }) => {
   const cell = (/** @type {string} */ name) => MARKS[outcomes[name]?.state] ?? "";
-  const cells = [...[...COLUMNS, ...VARIANTS].map(cell), mergekit.soup ?? "", mergekit.stack ?? ""];
-  return `| \`${family}\` | ${cells.join(" | ")} |`;
+  return `| \`${family}\` | ${[...COLUMNS, ...VARIANTS].map(cell).join(" | ")} |`;
 });
-const others = (/** @type {string} */ name) => {
-  const found = made.flatMap(({ mergekit = {} }) => mergekit[name] ?? []);
-  const counted = (/** @type {RegExp} */ pattern) => found.filter((one) => pattern.test(one)).length;
-  return `${found.length}: ${counted(/^yes/)} as PyTorch, ${counted(/^loses/)} with tensors lost, ${counted(/wrong$/)} with other values, ${counted(/^refused/)} refused`;
-};
 /** Reasons, with the families and merges that have them. @type {Map<string, Map<string, string[]>>} */
 const reasons = new Map();
 for (const { id: family, outcomes } of made) {
@@ -68,8 +62,8 @@ writeFileSync(
 
 Merging needs no entry for a family. The census checks that: it makes tiny random checkpoints of every
 text-generation family of transformers 5.24, merges them, and compares the results with PyTorch.
-\`npm run census\` runs it again and needs a Python with torch, transformers 5 and peft in \`LAYERGRAFT_PYTHON\`
-(\`npm run census -- --mergekit\` also needs mergekit); \`node test/census/table.js\` writes this part.
+\`npm run census\` runs it again and needs a Python with torch, transformers 5 and peft in \`LAYERGRAFT_PYTHON\`;
+\`node test/census/table.js\` writes this part. [Head to head](head-to-head.md) has mergekit and fusion_bench on the same models.
 
 | | |
 | --- | --- |
@@ -78,13 +72,11 @@ text-generation family of transformers 5.24, merges them, and compares the resul
 | refused, with the reason | ${count("refused")} |
 | wrong | ${count("wrong")} |
 | families that the census could not make | ${unmade.length} |
-| soups by mergekit 0.1.5 | ${others("soup")} |
-| stacks by mergekit 0.1.5 | ${others("stack")} |
 
 A merge works if no tensor is lost or added, copies are equal bit for bit, averages are PyTorch's, the result opens in transformers
 without missing or unexpected keys that the sources do not have, and the logits of a soup equal those of PyTorch's own average
 within 1e-5 of the largest. Logits are not compared where transformers opens no model twice alike: it draws Youtu's embedding again,
-and DiffusionGemma draws noise. On 16 cores a run takes 82 s, and 113 s with mergekit.
+and DiffusionGemma draws noise. On 16 cores a run takes 82 s.
 
 | column | what is merged |
 | --- | --- |
@@ -97,12 +89,11 @@ and DiffusionGemma draws noise. On 16 cores a run takes 82 s, and 113 s with mer
 | experts | all experts of a layer in one tensor, and one by one |
 | lora | a LoRA adapter on all linear layers, and a whole model |
 | heads | a head tied to the embedding, and a head of its own |
-| mergekit | the same soup (linear) and stack (passthrough, as slices) by mergekit: the values of all tensors, unopened |
 
 An empty cell has no such case.
 
-| family | ${[...COLUMNS, ...VARIANTS].join(" | ")} | mergekit: soup | mergekit: stack |
-| --- | ${[...COLUMNS, ...VARIANTS].map(() => "---").join(" | ")} | --- | --- |
+| family | ${[...COLUMNS, ...VARIANTS].join(" | ")} |
+| --- | ${[...COLUMNS, ...VARIANTS].map(() => "---").join(" | ")} |
 ${table.join("\n")}
 
 ## What is refused or wrong, and why
