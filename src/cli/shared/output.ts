@@ -185,7 +185,7 @@ export const withWorkOptions = adding<WorkOptions>((command) =>
   withCommonOptions(
     command
       .optionsGroup("General:")
-      .option("--threads <n>", "threads to use (default: all cores, at most 8)", parseThreads)
+      .option("--threads <n>", "threads to use (default: physical cores)", parseThreads)
       .option("--memory <size>", "memory limit for buffers (default: 256MB)", parseSize),
   ),
 );

@@ -12,12 +12,14 @@ import {
   type EncodeJob,
   type Job,
   type Payload,
+  type Program,
   requireRounded,
   type WriteJob,
 } from "./program.js";
 
 /** What a thread has for its jobs. */
 export interface Tools {
+  readonly program: Program;
   readonly inputs: Inputs;
   readonly outputs: OutputFiles;
   /** Made when it is first used. */

@@ -11,10 +11,13 @@ import {
   type DeltaJob,
   evaluationsOf,
   type GramJob,
+  type Job,
   type Joint,
   type JointJob,
+  type KeyRanges,
   type LowRankJob,
   type MaximaJob,
+  type Program,
   SAMPLE_RUN,
   type TiesJob,
 } from "./program.js";
@@ -66,6 +69,23 @@ interface Count {
   readonly report: () => Float64Array | Uint32Array;
 }
 
+const countersIn = (ranges: readonly KeyRanges[]) => ranges.reduce((sum, range) => sum + countersOf(range), 0);
+
+/** By place in joint jobs, the most counters that one needs there. */
+function countersByPlace(jobs: readonly Job[]): number[] {
+  const most: number[] = [];
+  for (const job of jobs) {
+    for (const [place, one] of (job.kind === "joint" ? job.jobs : []).entries()) {
+      most[place] = Math.max(most[place] ?? 0, one.kind === "count" ? countersIn(one.ranges) : 0);
+    }
+  }
+  return most;
+}
+
+/** Bytes of the counters of a thread. */
+export const counterBytes = ({ jobs }: Program) =>
+  countersByPlace(jobs).reduce((sum, counters) => sum + 4 * counters, 0);
+
 function countSigns(kernels: Kernels): () => Count {
   const sums = kernels.allocate(16);
   return () => {
@@ -77,15 +97,10 @@ function countSigns(kernels: Kernels): () => Count {
   };
 }
 
-function countKeys(kernels: Kernels): (job: CountJob) => Count {
-  const pairs = kernels.allocate(TAKEN * 8);
-  let [length, counts] = [0, 0];
+function countKeys(kernels: Kernels, counters: number): (job: CountJob) => Count {
+  const [pairs, counts] = [kernels.allocate(TAKEN * 8), kernels.allocate(counters * 4)];
   return ({ ranges }) => {
-    const needed = ranges.reduce((sum, range) => sum + countersOf(range), 0);
-    if (needed > length) {
-      length = 2 ** Math.ceil(Math.log2(needed)); // what was allocated before stays
-      counts = kernels.allocate(length * 4);
-    }
+    const needed = countersIn(ranges);
     return {
       take(values, n) {
         let at = counts;
@@ -114,14 +129,13 @@ export const joint: PayloadKind<JointJob, Joint> = {
       return one instanceof Uint32Array ? addCounts(one, own as Uint32Array) : addUp(one, own as Float64Array);
     }),
   }),
-  begin: ({ evaluator }) => {
+  begin: ({ evaluator, program }) => {
     const { kernels } = evaluator;
-    /** By place among the jobs of a joint one. */
-    const begun: { readonly keys: ReturnType<typeof countKeys>; readonly signs: ReturnType<typeof countSigns> }[] = [];
+    const keys = countersByPlace(program.jobs).map((counters) => countKeys(kernels, counters));
+    const signs = keys.map(() => countSigns(kernels));
     return (job, begin, end) => {
       const counts = job.jobs.map((one, place) => {
-        begun[place] ??= { keys: countKeys(kernels), signs: countSigns(kernels) };
-        return one.kind === "signs" ? begun[place].signs() : begun[place].keys(one);
+        return (one.kind === "signs" ? signs[place]?.() : keys[place]?.(one)) as Count;
       });
       const values = evaluationsOf(job);
       const take = (from: number, to: number) => {

@@ -1,6 +1,7 @@
 // Runs a program on threads: distributes pieces, reports progress, stops on request. Results do not depend on threads:
 // each piece has its own place, and sums are formed in the order of the pieces.
 
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
@@ -17,6 +18,7 @@ import {
 import { formatBytes } from "../../kit/printing/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
+import { counterBytes } from "./measure-jobs.js";
 import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, lengthOf, type Piece, RESULTS_PER_PIECE } from "./pieces.js";
 import { codeOf, type Payload, type Program } from "./program.js";
 import { isStreamed } from "./remote-ranges.js";
@@ -26,7 +28,7 @@ import { type Emit, PieceWorker, type ThreadReport } from "./thread.js";
 
 /** Options of calls that stream weights from the disk. */
 export interface StreamOptions extends CallOptions {
-  /** Threads to use. Default: the machine's cores, at most 8, fewer if `memory` is small. Results do not depend on it. */
+  /** Threads to use. Default: the machine's physical cores, fewer if `memory` is small. Results do not depend on it. */
   readonly threads?: number | undefined;
   /** Maximum bytes of all buffers together. Default: 256 MB. Node.js itself needs about 60 MB more. */
   readonly memory?: number | undefined;
@@ -56,9 +58,7 @@ export interface RunResult extends PieceResults {
 
 const DEFAULT_MEMORY = 256_000_000;
 
-// More threads would wait for the disk or for each other's writes to one file.
-const DEFAULT_THREADS = 8;
-// Below this a thread's start costs more than it saves.
+// A thread with less to do costs more than it saves.
 const WORTH_THREADS_BYTES = 64e6;
 // Interval of progress reports: ten a second.
 const PROGRESS_MS = 100;
@@ -162,8 +162,7 @@ export function memoryPerThread(program: Program): number {
 /** Threads to start; 0 runs a small pass on the main thread. */
 function chooseThreads(program: Program, options: RunOptions, memory: number, totalBytes: number): number {
   const each = memoryPerThread(program);
-  const fitting = Math.floor(memory / each);
-  if (fitting === 0) {
+  if (memory < each) {
     throw new LayergraftError(
       "memory",
       `a memory budget of ${formatBytes(memory)} is too small for these tensors; give at least ${formatBytes(each)}`,
@@ -173,7 +172,19 @@ function chooseThreads(program: Program, options: RunOptions, memory: number, to
   // The main thread cannot wait for bytes that it fetches.
   const least = isStreamed(program) ? 1 : 0;
   if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return least;
-  return Math.max(1, Math.min(options.threads ?? Math.min(availableParallelism(), DEFAULT_THREADS), fitting));
+  const fitting = Math.floor(memory / (each + counterBytes(program)));
+  const worth = Math.min(physicalCores(), Math.ceil(totalBytes / WORTH_THREADS_BYTES));
+  return Math.max(1, Math.min(options.threads ?? worth, fitting));
+}
+
+/** Cores of the machine, where Linux says that two threads share one; all its threads elsewhere. */
+function physicalCores(): number {
+  const threads = availableParallelism();
+  try {
+    return readFileSync("/sys/devices/system/cpu/smt/active", "utf8").trim() === "1" ? Math.ceil(threads / 2) : threads;
+  } catch {
+    return threads;
+  }
 }
 
 async function runHere(program: Program, shared: Shared, onPiece: Emit): Promise<void> {

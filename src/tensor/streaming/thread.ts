@@ -45,7 +45,7 @@ export class PieceWorker {
     this.#inputs = inputs;
     this.#outputs = outputs;
     this.#do = beginJobs({
-      ...{ inputs, outputs, traffic, check },
+      ...{ program, inputs, outputs, traffic, check },
       publish: () => this.#publishTraffic(),
       get evaluator() {
         evaluator ??= new Evaluator(program, inputs, check);
