@@ -54,10 +54,12 @@ interface CheckProps {
 
 /** A model to choose among others. */
 export const ModelCheck = ({ name, own, isChecked, problem, onChange }: CheckProps) => (
-  <label class={`row ${own}`}>
+  <label class={`row nowrap ${own}`}>
     <input {...{ type: "checkbox", checked: isChecked, disabled: !isChecked && problem !== undefined, onChange }} />
     <span class="mark" aria-hidden="true" />
-    {name}
-    {problem === undefined ? null : <span class="about">{problem}</span>}
+    <span class="named">
+      {name}
+      {problem === undefined ? null : <span class="about">{problem}</span>}
+    </span>
   </label>
 );
