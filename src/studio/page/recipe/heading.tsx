@@ -5,14 +5,12 @@ import { name as recipeName } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Dialog } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
-import { lazy } from "../components/lazy.js";
 import { NameDialog } from "../components/name-dialog.js";
 import { nameFor } from "../names.js";
 import { change, project } from "../store.js";
 import type { Tower } from "./board-view.js";
+import { NewRecipe } from "./new-recipe.js";
 import * as recipe from "./recipe-store.js";
-
-const NewRecipe = lazy(async () => (await import("./new-recipe.js")).NewRecipe, <p class="soft">Loading…</p>);
 
 type Asked = "new" | "Rename" | "Duplicate" | "delete" | null;
 

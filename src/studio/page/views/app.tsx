@@ -6,12 +6,12 @@ import { actionOf, chordText, PLACES } from "../keys.js";
 import { follow } from "../recipe/recipe-store.js";
 import { Unsaved } from "../recipe/unsaved.js";
 import { attempt, connections, isConnected, jobs, project, settings, trouble } from "../store.js";
-import { Changes } from "./changes.js";
 import { Jobs } from "./jobs.js";
 import { Models } from "./models.js";
 import { Recipe } from "./recipe.js";
 
 const WAITING = <p class="soft">Loading…</p>;
+const Changes = lazy(async () => (await import("./changes.js")).Changes, WAITING);
 const Try = lazy(async () => (await import("./try.js")).Try, WAITING);
 const Write = lazy(async () => (await import("./write.js")).Write, WAITING);
 const Experiments = lazy(async () => (await import("./experiments.js")).Experiments, WAITING);
@@ -72,7 +72,7 @@ export function App() {
   useEffect(follow, [connections.value]);
   useEffect(() => {
     // The server may be gone when they are opened.
-    for (const view of [Try, Write, Experiments]) void view.load();
+    for (const view of [Changes, Try, Write, Experiments]) void view.load();
   }, []);
   useEffect(() => {
     // On a phone the views are wider than the window.
