@@ -1,13 +1,10 @@
-export { LAYER_COUNTS } from "./layer-owner.js";
+export { changeOf, comparedChanges } from "./compared-changes.js";
+export { LAYER_COUNTS, presetLayers } from "./layer-owner.js";
 export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export { STATISTICS, type StatisticsKind } from "./methods/method.js";
 export { type SwapRecipe, swapOwners } from "./methods/swap.js";
 export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
-
-import { changeOf } from "./extract/plan-extraction.js";
-import { comparedChanges, presetLayers } from "./layer-owner.js";
-
 export { isOnFactors } from "./plan/factor-sources.js";
 export { openPlan } from "./plan/open-plan.js";
 export { type OpenedPlan, planRecipe, planRecipeFile, toWrite } from "./plan/planner.js";

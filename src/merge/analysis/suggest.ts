@@ -2,9 +2,8 @@ import { blockOf } from "../../formats/checkpoint/index.js";
 import { groupBy, RecipeError } from "../../kit/index.js";
 import { formatRanges } from "../../kit/printing/index.js";
 import { pairsOf } from "../../tensor/streaming/index.js";
-import { ownerOfLayer, profileLayers, type SwapLayers } from "../layer-owner.js";
+import { ownerOfLayer, PAPER_DEPTH, presetLayers, profileLayers, type SwapLayers } from "../layer-owner.js";
 import { weightsByShare } from "../methods/share-swap.js";
-import { PAPER_DEPTH, presetLayers } from "../methods/swap.js";
 import type { RecipeInput } from "../recipe/recipe.js";
 import type { Analysis } from "./analysis.js";
 

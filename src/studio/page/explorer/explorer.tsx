@@ -1,6 +1,6 @@
 // Where experts changed: the view of an analysis, in the studio and as a page of its own.
 import { useMemo, useState } from "preact/hooks";
-import { changeOf, comparedChanges } from "../../../merge/plain.js";
+import { changeOf, comparedChanges } from "../../../merge/compared-changes.js";
 import type { Analysis } from "../../protocol/index.js";
 import { ownClass, Segments } from "../components/basics.js";
 import { Grid, Own } from "../components/grid.js";

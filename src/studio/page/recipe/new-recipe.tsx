@@ -1,7 +1,7 @@
 // A new swap: its experts, and layers from the paper's default or from where these experts changed, side by side.
 import { useState } from "preact/hooks";
 import { stringify } from "yaml";
-import { PAPER_DEPTH, presetLayers, profileLayers } from "../../../merge/plain.js";
+import { PAPER_DEPTH, presetLayers, profileLayers } from "../../../merge/layer-owner.js";
 import type { Analysis } from "../../protocol/index.js";
 import { boardOfRecipe, describeBoard, type RecipeValue, rangesOf } from "../../recipe/board.js";
 import { Button, Dialog } from "../components/basics.js";

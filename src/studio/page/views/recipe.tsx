@@ -17,7 +17,7 @@ import { MethodForm } from "../recipe/method-form.js";
 import * as recipe from "../recipe/recipe-store.js";
 import { boardOfText, recipeOfText } from "../recipe/recipe-store.js";
 import { Preview, previewed, Suggestions } from "../recipe/suggestions.js";
-import { attempt, choices, layersOfModels, misfitOf } from "../store.js";
+import { attempt, choices, layersOfModels } from "../store.js";
 
 /** The editor is half of the page's script, and only this view has it. */
 const LazyEditor = lazy(
