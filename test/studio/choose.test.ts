@@ -279,7 +279,7 @@ describeInBrowser("choosing layers", () => {
     await page.getByRole("gridcell", { name: "Layer 2, attention of math:" }).hover();
     await page.getByText(`Layer 2, attention, math ${share(inAttention)}`).waitFor();
     await picture("evidence");
-    await page.getByRole("button", { name: "Layers" }).click();
+    await page.getByRole("button", { name: "Layers", exact: true }).click();
   });
 
   it("starts a new recipe from what was measured, beside the paper's default", async () => {
