@@ -126,9 +126,9 @@ describeInBrowser("scoring while choosing", () => {
       readFileSync(at("project", "mine.experiment", "report", "report.json"), "utf8"),
     ) as ExperimentReport;
     const cells = heatmaps[0]?.cells.flat().map((cell) => (100 * (cell ?? 0)).toFixed(1));
-    expect(await map.getByRole("button").allInnerTexts()).toEqual(cells);
+    expect(await map.getByRole("button").allInnerTexts()).toEqual(cells?.map((cell) => `${cell}%`));
     const best = Math.max(...(cells ?? []).map(Number)).toFixed(1);
-    expect(await map.locator(".best").allInnerTexts()).toContain(best);
+    expect(await map.locator(".best").allInnerTexts()).toContain(`${best}%`);
     await map.getByRole("button").nth(3).hover();
     await picture("map");
     expect(await seriousViolations(page)).toEqual([]);
