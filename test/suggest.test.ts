@@ -157,6 +157,14 @@ describe("layergraft suggest", () => {
     await expectRefused(["suggest", ...experts, "--out", "deep/recipes"], root, 1, /is not empty/);
   });
 
+  it("is named by a swap that has the default's layers, and by no other", async () => {
+    const roles = experts.slice(experts.indexOf("--task"));
+    const swap = await layergraft(["swap", ...roles, "--dry-run"], { cwd: root });
+    expect(swap.stderr).toContain(`layergraft suggest --base BASE ${roles.join(" ")}`);
+    const chosen = await layergraft(["swap", ...roles, "--dry-run", "--bottom", "1", "--top", "0"], { cwd: root });
+    expect(chosen.stderr).not.toContain("layergraft suggest");
+  });
+
   it("prints them where no folder is given, and refuses what is no share", async () => {
     const outcome = await layergraft(["suggest", ...experts, "--tau", "0.9"], { cwd: root });
     expect(outcome.stdout).toMatch(/shares-by-layer\n.*0 from the task expert, 0 from the language expert, 16 blended/);

@@ -27,7 +27,7 @@ export function add(program: Command): void {
   withMergeOptions(command).action(async (options: MergeOptions) => {
     const fields: Readonly<Record<string, unknown>> = recipeFields(FLAGS, options);
     await runMerge({ method: "swap", ...fields, ...outputFields(options) } as RecipeInput, options);
-    if (!options.dryRun || ["layers", "preset", ...LAYER_COUNTS].some((name) => name in fields)) return;
+    if (!options.dryRun || ["layers", "preset", ...LAYER_COUNTS].some((name) => fields[name] !== undefined)) return;
     const [base = "BASE", task, language] = [fields.base, fields.task, fields.language].map((source) =>
       source === undefined ? undefined : shellQuote(String(source)),
     );
