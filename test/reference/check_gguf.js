@@ -359,7 +359,7 @@ const BOUNDS = { f32: 1e-4, f16: 0.02, bf16: 0.1, q8_0: 0.3, q6_k: 0.8, q5_k_m: 
 const GELU = 0.01;
 /**
  * Rounding chooses other experts of random models now and then, and adds up in states that nothing was trained to forget:
- * there, coarse types are only to make the clear choices.
+ * there, types but f32 are only to make nine of ten clear choices.
  */
 const ROUGH = /moe|gpt-oss|qwen 3 next|qwen 3\.5|granite 4|falcon h1|nemotron/;
 const EXPERTS = 1.5;
@@ -384,14 +384,16 @@ try {
       // Errors of values add up over layers; a convolution between two gates multiplies those of three products.
       const depth = type === "f32" ? 1 : (config.num_hidden_layers ?? 6) / 6;
       const gated = /lfm/.test(name) ? 1.2 : 1;
-      const isRough = ROUGH.test(name) && bound > 0.2;
-      const experts = isRough ? EXPERTS : 0;
+      const isRough = ROUGH.test(name) && type !== "f32";
+      const experts = isRough && bound > 0.2 ? EXPERTS : 0;
       const limit = gated * bound * Math.min(3, depth) + (/gemma|starcoder/.test(name) ? GELU : 0) + experts;
       const { worst, sameGreedy, compared } = await compare(model, type, texts, expected, limit).catch((error) => {
         console.log(`${name}, ${type}: ${error.message}`);
         return { worst: Number.POSITIVE_INFINITY, sameGreedy: 0, compared: 0 };
       });
-      const isFine = (isRough ? Number.isFinite(worst) : worst <= limit) && sameGreedy === compared;
+      const isFine = isRough
+        ? Number.isFinite(worst) && sameGreedy >= 0.9 * compared
+        : worst <= limit && sameGreedy === compared;
       if (!isFine) failures++;
       console.log(
         `${isFine ? "ok  " : "FAIL"} ${name}, ${type}: log-probabilities differ by at most ${worst.toExponential(1)}; ` +
