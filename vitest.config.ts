@@ -38,9 +38,14 @@ export default defineConfig({
       },
       { extends: true, test: { name: "mocking", include: MOCKING } },
     ],
-    // npm test leaves these out; npm run test:slow runs them.
+    // npm test leaves these out, so that it ends in two minutes on two cores; npm run test:slow runs them. `// @module-tag
+    // slow` at its beginning tags a whole file.
     tags: [
-      { name: "slow", description: "statistics, large tensors, the commands of README and guides, the demo, kills" },
+      {
+        name: "slow",
+        description:
+          "statistics, large tensors, training, the hub, commands of README and guides, the demo, kills, attacks",
+      },
       {
         name: "python",
         description: "needs LAYERGRAFT_PYTHON, an interpreter with what assets/trl/requirements.txt lists",

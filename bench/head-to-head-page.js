@@ -28,7 +28,7 @@ export function writePage(run) {
   const page = `# Head to head
 
 layergraft, mergekit and fusion_bench merge the same tiny models by the five methods that all three have: of ${rows.length} families of
-transformers, a sample of those that [the census](families.md) knows. One run on ${run.date}: mergekit ${mergekit}, fusion_bench ${fusionBench},
+transformers, a sample of those that [the census](families.md) knows. Measured on ${run.date}: mergekit ${mergekit}, fusion_bench ${fusionBench},
 PyTorch ${torch}, transformers ${transformers}, Python ${Python}; ${run.machine}. Repeat it in a clone, with a Python that has these packages:
 
 \`\`\`sh

@@ -1,5 +1,6 @@
 // Recipes that are wrong are refused with every problem and its line; outputs that must not be written are not; and what
 // is printed goes where it belongs.
+// @module-tag slow
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";

@@ -1,5 +1,6 @@
 // generate, score, chat and graph as a person runs them: what they print and where, what they refuse, and that all else
 // works where models cannot be run.
+// @module-tag slow
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

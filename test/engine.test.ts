@@ -1,5 +1,6 @@
 // The engine as a library: recipes answered without executing them, to the bit what the executed merge answers, with
 // nothing written; text, and where it ends.
+// @module-tag slow
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

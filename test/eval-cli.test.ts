@@ -1,5 +1,6 @@
 // layergraft eval and compare from end to end, against a server on this machine: tables, files, refusals, a killed run
 // that goes on, a server of the user's own that is stopped whatever happens.
+// @module-tag slow
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";

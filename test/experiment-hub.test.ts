@@ -1,5 +1,6 @@
 // An experiment with models on the hub, from its dry run to the push of one of its rows, through the command line and a fake
 // hub.
+// @module-tag slow
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";

@@ -1,5 +1,6 @@
 // Checkpoints whose tensors are called as what every JavaScript object has go through every command that reads them, and
 // are treated as any other name is.
+// @module-tag slow
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";

@@ -1,4 +1,5 @@
 // What a merge writes as FP8: codes and scales against plain arithmetic, copies against the bytes of their source.
+// @module-tag slow
 import { cpSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";

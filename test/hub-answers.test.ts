@@ -1,4 +1,5 @@
 // A hub that does not answer, or something else that answers in its place.
+// @module-tag slow
 import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // Sources on the hub, through the command line and a fake hub.
+// @module-tag slow
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";

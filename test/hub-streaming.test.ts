@@ -1,4 +1,5 @@
 // Merges that stream their sources from a fake hub: bytes moved, broken connections, resuming, moved branches.
+// @module-tag slow
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";

@@ -1,4 +1,5 @@
 // Files that `layergraft init` writes run in the example folder, and `layergraft doctor` names what it finds.
+// @module-tag slow
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,6 @@
 // A run may be stopped at any moment, by anyone and anything: what stands under the output's name is always whole, and
 // what a stopped run leaves becomes, with --resume, the same bytes as if nothing had happened.
+// @module-tag slow
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import {

@@ -1,4 +1,5 @@
 // The untrained model: a checkpoint folder as others write them, and weights that begin as they should.
+// @module-tag slow
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

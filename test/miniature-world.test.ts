@@ -1,4 +1,5 @@
 // The miniature's world: its words, texts and problems, and that what must not be trained on is not.
+// @module-tag slow
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Tokenizer } from "@huggingface/tokenizers";

@@ -1,5 +1,6 @@
 // Mixtures of experts: which tensors they take, and rows of the router against transformers. That transformers opens them, and
 // that mergekit-moe makes the same, is checked by hand: test/reference/check_mixtures.py.
+// @module-tag slow
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

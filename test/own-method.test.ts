@@ -1,4 +1,5 @@
 // docs/write-your-own-method.md, followed to the letter: the file and the recipe of the page, and what is refused.
+// @module-tag slow
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // Pushing to the hub, through the command line, the library and a fake hub.
+// @module-tag slow
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";

@@ -1,4 +1,5 @@
 // Quantised checkpoints as sources, against the values of the reference decoders (test/fixtures/quantised).
+// @module-tag slow
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";

@@ -1,5 +1,6 @@
 // The scripts of examples/reproduce against the fake hub: tiny models under the published names, and swaps that are as the script
 // makes them, or not.
+// @module-tag slow
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // serve as a person runs it: what it prints, what it refuses, how it ends; and an evaluation over it equals the engine's.
+// @module-tag slow
 import type { ChildProcess } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";

@@ -1,5 +1,6 @@
 // Suggestions for two experts whose changes are known: the language expert moved the outer layers, the task expert the
 // upper half. And the commands around them: suggest, revert, methods.
+// @module-tag slow
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it, test } from "vitest";

@@ -1,5 +1,6 @@
 // layergraft train as a person uses it, in processes of its own: fields and flags, what it shows before it trains, and what
 // it leaves when it is killed, interrupted, or finds the disk full. What the numbers are: src/train's own tests.
+// @module-tag slow
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
 // Transplanted tokenizers: rows of shared tokens as they were, others by a float64 reference of orthogonal matching pursuit.
+// @module-tag slow
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // layergraft tune, as a user runs it.
+// @module-tag slow
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // The example folder: the same bytes whenever it is written, what its rows say, and no other folder touched.
+// @module-tag slow
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

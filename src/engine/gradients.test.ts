@@ -1,4 +1,5 @@
 // Decoders that learn, in ONNX Runtime, against PyTorch: the loss, and its derivative by every weight.
+// @module-tag slow
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readTensors, type Values } from "../../test/support/decoder-fixtures.js";

@@ -1,5 +1,6 @@
 // Layers whose states mix positions: texts one after the other in a row, as training packs them, do not reach one another,
 // and factors of projections learn as the projections do.
+// @module-tag slow
 import { describe, expect, it } from "vitest";
 import { allGoldens, distance, type Golden, specOf } from "../../test/support/golden-decoders.js";
 import { Random } from "../kit/random.js";

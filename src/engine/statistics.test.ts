@@ -1,4 +1,5 @@
 // Statistics of tiny decoders against PyTorch's, and what measuring refuses.
+// @module-tag slow
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // Whole evaluations against the toy model: scores by hand, problems counted, stopped and gone on with to the same bytes.
+// @module-tag slow
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
 // A plan with a matrix, run with tiny models.
+// @module-tag slow
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

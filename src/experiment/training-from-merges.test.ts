@@ -1,4 +1,5 @@
 // Training that starts from merges, against the same by hand.
+// @module-tag slow
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
 // The server under clients that leave, do not read, send too much or too slowly, or too often: others are unharmed.
+// @module-tag slow
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";

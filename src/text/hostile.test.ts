@@ -1,4 +1,5 @@
 // Files that someone broke: a tokenizer or a template of any values is refused in words, or works.
+// @module-tag slow
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { NAMES, readFixture, TEXTS, tokenizerJson } from "../../test/support/tokenizer-fixtures.js";

@@ -1,5 +1,6 @@
 // Runs as people write them, on a world small enough to be learned (test/support/world.ts): from base and data to experts
 // that answer, adapters, partitions; and what is refused. Values of single steps: trainable.test.ts.
+// @module-tag slow
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
 // The library's calls on the small models of examples/.
+// @module-tag slow
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";

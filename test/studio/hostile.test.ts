@@ -1,4 +1,5 @@
 // What a page of another origin, a wrong token, or a project by strangers can do to the studio: nothing.
+// @module-tag slow
 import { execFileSync } from "node:child_process";
 import {
   existsSync,

@@ -1,5 +1,6 @@
 // Every operation and its derivative as ONNX Runtime computes them, against the reference in float64: on symbolic shapes
 // that are bound to several sizes in one session. And what graphs and weights cannot be written.
+// @module-tag slow
 
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

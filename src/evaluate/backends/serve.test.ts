@@ -1,4 +1,5 @@
 // The user's own server: started, waited for, stopped with all that belongs to it, and its last words kept.
+// @module-tag slow
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

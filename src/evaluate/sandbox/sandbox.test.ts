@@ -1,4 +1,5 @@
 // Candidate programs in the sandbox: right, wrong, and of the kinds that must be contained.
+// @module-tag slow
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";

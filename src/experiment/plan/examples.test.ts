@@ -1,3 +1,4 @@
+// @module-tag slow
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { FakeWorld } from "../../../test/support/fake-world.js";

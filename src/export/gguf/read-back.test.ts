@@ -1,4 +1,5 @@
 // Exports read back: a GGUF file as a source is the model that was exported, in every family and every type.
+// @module-tag slow
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";

@@ -1,4 +1,5 @@
 // Values in the file against the merge that writes a folder; the same bytes on any number of threads, and after a stop.
+// @module-tag slow
 import { cpSync, existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";

@@ -1,4 +1,5 @@
 // What is stored in an exported folder, in every type, from every kind of source.
+// @module-tag slow
 import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // What merges are explained as: the recipe's bits, for every method that is a weighted average; and what is none.
+// @module-tag slow
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

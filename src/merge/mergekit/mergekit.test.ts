@@ -1,5 +1,6 @@
 // mergekit's configurations run as they are: every method, parameters of every form, slices; and what cannot be done is
 // refused by name. test/reference/check_with_mergekit.py compares the results with mergekit's own.
+// @module-tag slow
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

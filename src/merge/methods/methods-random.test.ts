@@ -1,5 +1,6 @@
 // Random methods, nested methods, float64 and impossible recipes. Draws are checked by their statistics, kept values
 // exactly.
+// @module-tag slow
 import { readdirSync } from "node:fs";
 import { basename } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // Methods of papers against plain float64 references, and the inputs that their formulas divide by zero for.
+// @module-tag slow
 import { beforeAll, describe, expect, it } from "vitest";
 import { encodeValues } from "../../../test/support/checkpoints.js";
 import { Bench } from "../../../test/support/merging.js";

@@ -1,4 +1,5 @@
 // Merges written as adapters: base plus adapter against the merged weights, and refusals.
+// @module-tag slow
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

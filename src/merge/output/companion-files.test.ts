@@ -1,4 +1,5 @@
 // Rewritten configurations of outputs.
+// @module-tag slow
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,5 @@
 // Infinite and NaN values: what a source holds is named and kept, what a merge makes of finite values is refused.
+// @module-tag slow
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { decodeValues, encodeValues, type FloatDType } from "../../../test/support/checkpoints.js";

@@ -1,4 +1,5 @@
 // Adapters beyond plain LoRA: under other names, with DoRA, of all experts, with rows of tokens, with larger vocabularies.
+// @module-tag slow
 import { copyFileSync, cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

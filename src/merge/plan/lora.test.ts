@@ -1,4 +1,5 @@
 // FOLDER+ADAPTER against PEFT's merges and plain arithmetic, and rejected adapters.
+// @module-tag slow
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,5 @@
 // A plan is plain data: what is written from its JSON is what is written from the plan itself, for every method.
+// @module-tag slow
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";

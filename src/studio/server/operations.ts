@@ -179,7 +179,7 @@ export const HANDLERS: Handlers = {
     const file = await fileOf(project.folder, "ratings", `${digestOf(`${first} ${second}`).slice(0, 12)}.html`);
     await mkdir(dirname(file), { recursive: true });
     await writeFileAtomically(file, page);
-    return { file, url: reports.urlOf(file), pairs };
+    return { file, url: reports.urlOf(file, "download"), pairs };
   },
   async "evaluation.tally"({ first, second, names, saved }, { project }) {
     const results = [folderOf(project.folder, first), folderOf(project.folder, second)] as const;

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { Matrix, SingularValueDecomposition } from "ml-matrix";
 import { describe, expect, it } from "vitest";
 import { Kernels } from "../../kernels/kernels.js";

@@ -1,4 +1,5 @@
 // Small programs on the main thread: checkpoints report exactly the finished pieces.
+// @module-tag slow
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
 // Factors of experts and of recurrences, against PEFT: names, shapes, what adapter_config.json says, loss and gradients.
+// @module-tag slow
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readJson } from "../../../test/support/checkpoints.js";

@@ -1,6 +1,7 @@
 // Steps of a model that learns, against PyTorch and PEFT: loss, gradient norm, rate and, in the end, all weights. Three
 // runs of a tiny Llama lie in the repository; LAYERGRAFT_GOLDENS may name a folder that has a further one, training/.
 // Not the loop around the steps: that is trainer.test.ts.
+// @module-tag slow
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

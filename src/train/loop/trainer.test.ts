@@ -1,4 +1,5 @@
 // The training loop on a tiny Llama and batches of random tokens.
+// @module-tag slow
 import { createHash } from "node:crypto";
 import {
   cpSync,

@@ -1,4 +1,5 @@
 // Readers against what pyarrow wrote, against JSON.parse, and against a writer of delimited files; and broken files.
+// @module-tag slow
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
