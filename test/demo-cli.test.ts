@@ -9,6 +9,8 @@ import { DONE, layergraft, type Outcome } from "./support/command.js";
 const RECORDED = process.env.LAYERGRAFT_DEMO;
 const folder = temporaryFolder();
 const [cwd, out] = RECORDED ? [join(import.meta.dirname, ".."), "demo-output"] : [folder, "shipped"];
+/** How printed commands begin: as the demo was started. */
+const PROGRAM = RECORDED ? String.raw`node \S+/main\.js` : "layergraft";
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** What the demo prints. What npm and the build print before it in a recording is left out. */
@@ -55,7 +57,7 @@ function describeOutput(outcome: () => Outcome): void {
     expect(lines).toContainEqual(expect.stringMatching(/^(?:[1-5] {2}\d+ [+-] \d+ = \d+\. *){5}$/));
     // Evaluations are shown by their answers alone.
     expect(outcome().stderr).not.toMatch(/^done +evaluate/m);
-    expect(outcome().stderr).toMatch(new RegExp(`^ {2}layergraft experiment ${out}/plan\\.yaml run$`, "m"));
+    expect(outcome().stderr).toMatch(new RegExp(`^ {2}${PROGRAM} experiment ${out}/plan\\.yaml run$`, "m"));
   });
 
   it("ends with the rows, the layers and the page", () => {
@@ -75,7 +77,7 @@ function describeOutput(outcome: () => Outcome): void {
     const plan = await layergraft(["merge", `${out}/swap.yaml`, "--dry-run"], { cwd });
     expect(plan.stdout).toMatch(/^Layer swap: bottom \d, top \d/);
     const [, recipe = "", prompt = ""] =
-      / layergraft generate (\S+) --chat --prompt ['"](.+)['"]$/m.exec(outcome().stderr) ?? [];
+      new RegExp(` ${PROGRAM} generate (\\S+) --chat --prompt ['"](.+)['"]$`, "m").exec(outcome().stderr) ?? [];
     const { stdout } = await layergraft(["generate", recipe, "--chat", "--prompt", prompt, "--quiet"], { cwd });
     expect(stdout).toMatch(/^ ?\d+ [+-] \d+ = \d+\.\n$/);
   });

@@ -25,6 +25,7 @@ const PAGES = ["README.md", ...NAMES.map((name) => `docs/${name}`)];
 
 /** Commands of the pages that do not run here, and why. */
 const ELSEWHERE: Record<string, string> = {
+  "npm run bench -- head-to-head --python PYTHON": "needs a Python with mergekit and fusion_bench",
   "npm ci && npm run demo": "takes a minute; .ci/run runs it",
   "npm ci && npm test": "runs this test; .ci/run runs it",
   "npm ci && npm run build && npm install --global --ignore-scripts .": "installs; .ci/run does it",
