@@ -56,6 +56,8 @@ export default defineConfig({
     execArgv: process.versions.node.startsWith("20.") ? ["--interrupt-budget=1000000"] : [],
     sequence: { sequencer: LongFirst },
     setupFiles: ["test/support/equal-bytes.ts"],
+    // A page that shows what a test waits for may take long on a busy machine.
+    expect: { poll: { timeout: 30_000 } },
     testTimeout: 180_000,
     hookTimeout: 60_000,
     env: hasRoom && !process.env.TMPDIR ? { TMPDIR: MEMORY } : {},

@@ -189,7 +189,7 @@ describeInBrowser("leaving with a result", () => {
     await way("Page to share").getByRole("button", { name: "Replace what is there" }).click();
     await page.getByRole("link", { name: "Open the page" }).waitFor();
     const current = { closed: Array(5).fill(false), late: Array(5).fill(0), follows: 1, runs: 1, shared: 1 };
-    expect(await state()).toEqual(current);
+    await expect.poll(state).toEqual(current);
     const changed = {
       closed: [false, false, true, false, false],
       late: [1, 0, 1, 1, 1],
