@@ -116,7 +116,7 @@ describeInBrowser("what is on the disk", () => {
     studio = await serve(port);
     await page.getByText("The server does not answer").waitFor({ state: "detached", timeout: 20_000 });
     await isTaken(1).toBe("false");
-    expect(await page.getByLabel("Method", { exact: true }).inputValue()).toBe("swap");
+    await page.getByRole("button", { name: "Method Layer swap" }).waitFor();
     await cell(1).click();
     await expect.poll(onDisk).toBe(swap(2));
   });
