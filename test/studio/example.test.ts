@@ -59,7 +59,7 @@ describeInBrowser("the example", () => {
     await page.getByRole("gridcell", { name: "Layer 0 of math-expert:" }).waitFor();
     await page.getByRole("link", { name: "Measure changes" }).click();
     await page.getByRole("button", { name: "Measure changes" }).click();
-    await page.getByRole("heading", { name: "math-expert" }).waitFor();
+    await page.getByRole("heading", { name: "math-expert", exact: true }).waitFor();
     await page.getByRole("link", { name: "Recipe" }).click();
     await page.getByRole("button", { name: "What a changed row is" }).click();
     await page.getByText("their mean absolute change is its change").waitFor();
