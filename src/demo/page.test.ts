@@ -1,4 +1,5 @@
 // The demo's page, and what it reports of its own plan, with results that a function gives.
+// @module-tag slow
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";

@@ -1,4 +1,5 @@
 // The server under OpenAI's own client: what it answers equals what the engine computes.
+// @module-tag slow
 import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

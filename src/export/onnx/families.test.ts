@@ -1,4 +1,5 @@
 // Exported folders of all families in ONNX Runtime, fed as transformers.js feeds them, against transformers.
+// @module-tag slow
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
