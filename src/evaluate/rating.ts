@@ -1,7 +1,7 @@
 // Answers of two models for people to choose between without knowing whose they are, and the tally of what they chose.
 import { join } from "node:path";
 import { z } from "zod";
-import { formatNumber, pageWithData } from "../figures/index.js";
+import { formatNumber, pageWithData, probabilityText } from "../figures/index.js";
 import { digestOfJson, isFile, readJsonObject } from "../kit/files/index.js";
 import { own, Random, RecipeError } from "../kit/index.js";
 import { plural } from "../kit/printing/index.js";
@@ -159,6 +159,5 @@ export function tallyVerdict({ first, second, equal, share }: RatingTally, names
   const counts = `${names[1]} is preferred in ${plural(second, "pair")}, ${names[0]} in ${first}${ties}`;
   if (!share) return `${counts}.`;
   const percent = (value: number) => formatNumber({ value, scale: "share" });
-  const p = formatNumber({ value: share.pValue, scale: "probability" }).replace(/^(?!<)/, "= ");
-  return `${counts}: ${percent(share.value)}% of those with a preference (95% interval ${percent(share.low)} to ${percent(share.high)}%, p ${p}).`;
+  return `${counts}: ${percent(share.value)}% of those with a preference (95% interval ${percent(share.low)} to ${percent(share.high)}%, ${probabilityText(share.pValue)}).`;
 }

@@ -6,6 +6,7 @@ import {
   markdownLines,
   type NumberCell,
   plainCell,
+  probabilityText,
   right,
   type Span,
   type Table,
@@ -237,7 +238,7 @@ export function comparisonVerdict(one: MethodComparison, [first, other]: readonl
     `${title} ${text(one.second)}${unit} against ${text(one.first)}${unit}`,
     `difference ${text(difference, true)}${points}`,
     ...(interval ? [`95% interval ${spanOf(interval, scale)}${points}`] : []),
-    ...(p === undefined ? [] : [`p ${formatNumber({ value: p, scale: "probability" }).replace(/^(?!<)/, "= ")}`]),
+    ...(p === undefined ? [] : [probabilityText(p)]),
   ];
   return [
     `${outcome} (${facts.join(", ")}).`,

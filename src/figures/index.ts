@@ -10,7 +10,7 @@ export {
   tablesOf,
 } from "./figures.js";
 export { type Heatmap, heatmapLines, heatmapSvg } from "./heatmap.js";
-export { leadSentence, scoreText } from "./lead.js";
+export { leadSentence, probabilityText, scoreText } from "./lead.js";
 export { lossPage } from "./loss-page.js";
 export { formatTick, pageWithData, reportPage } from "./page.js";
 export { pageMarkdown } from "./page-markdown.js";

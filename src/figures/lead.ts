@@ -6,6 +6,10 @@ import { formatNumber, formatSpan } from "./table.js";
 export const scoreText = (value: number, scale: Scale) =>
   `${formatNumber({ value, scale })}${scale === "share" ? "%" : ""}`;
 
+/** A probability in a sentence: `p = 0.044`, `p < 0.0001`. */
+export const probabilityText = (p: number) =>
+  `p ${formatNumber({ value: p, scale: "probability" }).replace(/^(?!<)/, "= ")}`;
+
 interface Compared {
   readonly name: string;
   readonly score: number;

@@ -1,5 +1,5 @@
 export { changeOf, comparedChanges } from "./compared-changes.js";
-export { LAYER_COUNTS, presetLayers } from "./layer-owner.js";
+export { hasDefaultLayers, LAYER_COUNTS, presetLayers } from "./layer-owner.js";
 export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export { STATISTICS, type StatisticsKind } from "./methods/method.js";

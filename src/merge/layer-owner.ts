@@ -4,6 +4,10 @@
 /** Fields of a swap that count layers, in place of lists of them. */
 export const LAYER_COUNTS = ["bottom", "top", "bottom_transition", "top_transition"];
 
+/** Whether a swap takes the paper's default: none of its fields says which layers, or how many. */
+export const hasDefaultLayers = (fields: Readonly<Record<string, unknown>>): boolean =>
+  ["layers", "preset", ...LAYER_COUNTS].every((name) => fields[name] === undefined);
+
 /** Numbers of layers from the input to the output; the rest in the middle is the task expert's. */
 export type SwapLayers = Readonly<Record<"bottom" | "top" | "bottom_transition" | "top_transition", number>>;
 

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { shellQuote } from "../../kit/printing/index.js";
-import { LAYER_COUNTS, methodOf, type RecipeInput } from "../../merge/index.js";
+import { hasDefaultLayers, methodOf, type RecipeInput } from "../../merge/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { info } from "../shared/output.js";
 import { addRecipeFlags, type RecipeFlags, recipeFields } from "../shared/recipe-flags.js";
@@ -27,7 +27,7 @@ export function add(program: Command): void {
   withMergeOptions(command).action(async (options: MergeOptions) => {
     const fields: Readonly<Record<string, unknown>> = recipeFields(FLAGS, options);
     await runMerge({ method: "swap", ...fields, ...outputFields(options) } as RecipeInput, options);
-    if (!options.dryRun || ["layers", "preset", ...LAYER_COUNTS].some((name) => fields[name] !== undefined)) return;
+    if (!options.dryRun || !hasDefaultLayers(fields)) return;
     const [base = "BASE", task, language] = [fields.base, fields.task, fields.language].map((source) =>
       source === undefined ? undefined : shellQuote(String(source)),
     );

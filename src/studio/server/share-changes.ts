@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { type Figure, layerGrid, ownClass } from "../../figures/index.js";
 import { formatPercent } from "../../kit/printing/index.js";
-import { changeOf, comparedChanges, LAYER_COUNTS } from "../../merge/index.js";
+import { changeOf, comparedChanges, hasDefaultLayers } from "../../merge/index.js";
 import { readJobs, readResult } from "../jobs/jobs.js";
 import { PRIVATE_FOLDER } from "../project/project.js";
 import { haveChanged, jobInputs, type Settings } from "../protocol/index.js";
@@ -42,10 +42,11 @@ export async function changesOf(project: string, { base, experts }: Settings): P
     if (!page) continue;
     const measured = input.experts.flatMap(({ source, name }) => {
       const at = experts.findIndex((one) => one.source === source);
-      const { own, common, mean } = changeOf(page, page.experts.indexOf(name));
+      const expert = page.experts.indexOf(name);
+      const { own, common, mean } = changeOf(page, expert);
       if (at < 0 || !own) return [];
-      const layers = page.cells[page.experts.indexOf(name)] ?? [];
-      const step = page.marks[0]?.steps[page.experts.indexOf(name)] ?? 0;
+      const layers = page.cells[expert] ?? [];
+      const step = page.marks[0]?.steps[expert] ?? 0;
       const size = (value: number) => value.toExponential(2);
       const above = common
         ? `; ${formatPercent(common.share)} of its rows are above ${size(common.threshold)}, one threshold for all`
@@ -85,14 +86,13 @@ export async function changesOf(project: string, { base, experts }: Settings): P
 
 /** How the layers were chosen, and how much of what each expert changed is in those that are taken from it. */
 export function whyLayers(
-  { method, layers, ...fields }: RecipeValue,
+  recipe: RecipeValue,
   { rows }: Board,
   { taken }: Changes,
   nameOf: (source: string) => string,
 ): string {
-  const isGiven = layers !== undefined || LAYER_COUNTS.some((name) => name in fields);
   const how =
-    method === "swap" && !isGiven
+    recipe.method === "swap" && hasDefaultLayers(recipe)
       ? ["The layers are the paper's default for this depth (5 at the input and 2 at the output of 32, in proportion)."]
       : ["The layers are the recipe's."];
   const measured = taken.map(({ source, changed }) => {

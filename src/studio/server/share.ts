@@ -8,10 +8,10 @@ import { flipsFigure } from "../../experiment/report/index.js";
 import {
   type Bars,
   type Figure,
-  formatNumber,
   leadSentence,
   ownClass,
   type Page,
+  probabilityText,
   reportPage,
   right,
   type Section,
@@ -293,9 +293,7 @@ function verdictOf(
 ): string {
   const { against, value, pAdjusted: p } = other;
   const tested =
-    p === undefined
-      ? ""
-      : ` The difference is ${isSignificant(p) ? "" : "not "}significant (p ${formatNumber({ value: p, scale: "probability" }).replace(/^(?!<)/, "= ")}).`;
+    p === undefined ? "" : ` The difference is ${isSignificant(p) ? "" : "not "}significant (${probabilityText(p)}).`;
   return `${leadSentence([own, { name: against, score: value }], other)}${tested}`;
 }
 
