@@ -18,6 +18,7 @@ import transformers
 from accelerate.utils import broadcast
 from datasets import load_dataset
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
+from transformers.core_model_loading import revert_weight_conversion
 from trl import SFTConfig, SFTTrainer
 
 HERE = Path(__file__).parent
@@ -38,6 +39,16 @@ def plain(name):
     """A parameter's name without what wrappers put in. Files of some models have language_model.model for model.language_model."""
     name = re.sub(r"^module\.|_fsdp_wrapped_module\.|_orig_mod\.|\.default(?=\.)", "", name)
     return re.sub(r"(?<![^.])(model|language_model)\.", "", name)
+
+
+def files_of(model):
+    """By the name of each parameter, its names in files, where the experts of a layer may have tensors of their own."""
+    def names(name, parameter):
+        if RUN["lora"]:
+            return [name]
+        return revert_weight_conversion(model, {name: torch.empty(parameter.shape, device="meta")})
+
+    return {plain(name): {plain(file) for file in names(name, p)} for name, p in model.named_parameters()}
 
 
 class PartAdamW(torch.optim.AdamW):
@@ -65,9 +76,9 @@ class Trainer(SFTTrainer):
     def create_optimizer(self, model=None):
         if self.optimizer is None:
             model = self.model if model is None else model
-            named = {plain(n): p for n, p in model.named_parameters() if p.requires_grad}
-            groups = [{"params": [named[plain(n)] for n in g["names"]], "weight_decay": g["decay"], "streams": g["streams"]}
-                      for g in RUN["groups"]]
+            named = {f: (i, p) for i, (n, p) in enumerate(model.named_parameters()) for f in self.files[plain(n)]}
+            groups = [{"params": list(dict(named[plain(n)] for n in g["names"]).values()), "weight_decay": g["decay"],
+                       "streams": g["streams"]} for g in RUN["groups"]]
             o = RUN["optimizer"]
             self.optimizer = PartAdamW(groups, lr=RUN["learning_rate"], betas=o["betas"], eps=o["eps"])
         return self.optimizer
@@ -207,7 +218,7 @@ def save(trainer, name, facts, reverted=()):
         model, dtype = trainer.accelerator.unwrap_model(trainer.model_wrapped), getattr(torch, RUN["save_dtype"])
         if reverted:
             base, names = load_model(torch.float32).state_dict(), set(map(plain, reverted))
-            weights = {n: base[n] if plain(n) in names else w for n, w in weights.items()}
+            weights = {n: base[n] if names & trainer.files.get(plain(n), set()) else w for n, w in weights.items()}
         if not RUN["lora"]:
             model.config.dtype = dtype
         folder, partial = OUT / name, OUT / f"{name}.partial"
@@ -279,15 +290,24 @@ def main():
 
         model = PeftModel.from_pretrained(model, HERE / "adapter", is_trainable=True)
     trained = {plain(name) for group in RUN["groups"] for name in group["names"]}
-    missing = trained - {plain(name) for name, _ in model.named_parameters()}
+    files = files_of(model)
+    missing = trained.difference(*files.values())
     if missing:
         raise SystemExit(f"the model has no {', '.join(sorted(missing)[:3])}; is {RUN['base']} the base of this run?")
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(plain(name) in trained)
+        parameter.requires_grad_(not trained.isdisjoint(files[plain(name)]))
     steps = Steps(load("holdout.jsonl") if RUN["holdout"] else None)
     tokenizer = AutoTokenizer.from_pretrained(RUN["base"])
+    # TRL balances the experts of every mixture and writes that to its configuration; transformers only where that says so.
+    text = model.config.get_text_config()
+    routing = {key: getattr(text, key) for key in ("output_router_logits", "router_aux_loss_coef") if hasattr(text, key)}
+    if routing and not routing.get("output_router_logits"):
+        args.router_aux_loss_coef = 0.0
     steps.trainer = trainer = Trainer(model, args, data_collator=collate, train_dataset=load("data.jsonl"),
                                       processing_class=tokenizer, callbacks=[steps])
+    for key, value in routing.items():
+        setattr(text, key, value)
+    trainer.files = files
     trainer.train(resume_from_checkpoint=last_state())
     if RUN["reverted"]:
         save(trainer, "reverted", {"reverted": RUN["reverted"], "configuration": RUN["configuration"]}, RUN["reverted"])

@@ -18,41 +18,24 @@ logging.set_verbosity_error()
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["<pad>", "<bos>", "<eos>", "+", "=", "?", *map(str, range(26))]
-SIZES = dict(hidden_size=32, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=48,
-             vocab_size=len(WORDS), max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=2)
-VISION = dict(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, depth=1, num_heads=2, out_hidden_size=32,
-              deepstack_visual_indexes=[0], num_position_embeddings=16)
-ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
-FAMILIES = {
-    "smollm3": ("SmolLM3ForCausalLM", SIZES),
-    "olmo3": ("Olmo3ForCausalLM", {**SIZES, "sliding_window": 16}),
-    "ministral3": ("Ministral3ForCausalLM", {**SIZES, "rope_parameters": {
-        "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
-        "original_max_position_embeddings": 32, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}}),
-    "mistral3": ("Mistral3ForConditionalGeneration", {}),
-    "glm4": ("Glm4ForCausalLM", SIZES),
-    "apertus": ("ApertusForCausalLM", SIZES),
-    "exaone4": ("Exaone4ForCausalLM", {**SIZES, "sliding_window": 16, "sliding_window_pattern": 4}),
-    "ernie4_5": ("Ernie4_5ForCausalLM", SIZES),
-    "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", SIZES),
-    "qwen3_vl": ("Qwen3VLForConditionalGeneration", {}),
-}
+FIXTURES = ROOT / "test/fixtures/decoders"
+FAMILIES = sorted(path.parent.name for path in FIXTURES.glob("*/config.json"))
 
 
 def make(family, folder):
-    name, sizes = FAMILIES[family]
+    """A random model of a tiny decoder's configuration, with the words above as vocabulary."""
     torch.manual_seed(3)
-    if family == "mistral3":
-        text = AutoConfig.for_model("ministral3", **FAMILIES["ministral3"][1])
-        vision = AutoConfig.for_model("pixtral", hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=32, patch_size=16)
-        config = AutoConfig.for_model("mistral3", text_config=text, vision_config=vision, image_token_id=len(WORDS) - 1)
-    elif family == "qwen3_vl":
-        text = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}}
-        config = AutoConfig.for_model("qwen3_vl", text_config=text, vision_config=VISION, image_token_id=31, video_token_id=30,
-                                      vision_start_token_id=29, vision_end_token_id=28, tie_word_embeddings=False)
-    else:
-        config = AutoConfig.for_model(family, **sizes)
-    model = getattr(transformers, name)(config)
+    config = AutoConfig.from_pretrained(FIXTURES / family)
+    # PyTorch's grouped products take rows of 16 bytes.
+    text = config.get_text_config()
+    for name in ("moe_intermediate_size", "moe_shared_expert_intermediate_size", "moe_latent_size", "shared_expert_intermediate_size"):
+        if getattr(text, name, None):
+            setattr(text, name, 8)
+    if getattr(text, "vocab_size_per_layer_input", None):
+        text.vocab_size_per_layer_input = len(WORDS)
+    for one in {id(one): one for one in (config, text)}.values():
+        one.update({"vocab_size": len(WORDS), "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2})
+    model = getattr(transformers, config.architectures[0])(config)
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn_like(p) * 0.05)
@@ -60,7 +43,6 @@ def make(family, folder):
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="?"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>").save_pretrained(folder)
-    return config.architectures or [name]
 
 
 CODE = """

@@ -80,6 +80,8 @@ describe("planLora", () => {
     expect(stored({ shape: [4, 2, 3] })).toThrow(/several matrices/);
     expect(stored({ shape: [4, 1, 3] })).toThrow(/no matrix that LoRA can train/); // a convolution
     expect(stored({ part: "router" })).toThrow(/no matrix/);
+    // One norm for each head.
+    expect(stored({ part: "q_norm", shape: [4, 8] })).toThrow(/no matrix/);
   });
 });
 

@@ -164,11 +164,11 @@ function isChosen({ name, tensors }: ExpertParameter, chosen: ReadonlySet<string
   throw RecipeError.at({ field: "train" }, message);
 }
 
-// PEFT leaves them out of its linear modules, too.
-const ROUTERS: readonly Part[] = ["router", "shared_expert_gate"];
+// PEFT leaves routers out of its linear modules, too. Norms of heads may have a weight for each, as in Command R+.
+const WITHOUT_FACTORS: readonly Part[] = ["router", "shared_expert_gate", "q_norm", "k_norm"];
 
 function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTensor): LoraModule[] {
-  if (layer === null || ROUTERS.includes(part) || !name.endsWith(".weight") || shape.length < 2) return [];
+  if (layer === null || WITHOUT_FACTORS.includes(part) || !name.endsWith(".weight") || shape.length < 2) return [];
   const [out = 0, input = 0] = shape;
   // A convolution of each channel by itself.
   if (shape.length === 3 && input === 1) return [];
