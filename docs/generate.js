@@ -79,7 +79,9 @@ function families() {
       own.length,
       largest("logits"),
       largest("gradients"),
-      llamaCpp ? `\`${llamaCpp.name}\`` : "no",
+      llamaCpp
+        ? [llamaCpp, llamaCpp.other?.graph].flatMap((graph) => (graph ? [`\`${graph.name}\``] : [])).join(", ")
+        : "no",
       own.filter((one) => converted[one]).length || "",
       linesOf(name),
       reference,

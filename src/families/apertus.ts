@@ -50,7 +50,18 @@ export const apertus: readonly Family[] = [
         ropes: [readRope({ fields, ...sizes, theta: 12_000_000 })],
       };
     },
-    llamaCpp: { name: "apertus", activation: "xielu", ropeDivisors: ["one"] },
+    llamaCpp: {
+      name: "apertus",
+      activation: "xielu",
+      ropeDivisors: ["one"],
+      read: {
+        className: "ApertusForCausalLM",
+        modules: Object.fromEntries(
+          ["alpha_p", "alpha_n", "beta", "eps"].map((name) => [`xielu.${name}`, `mlp.act_fn.${name}`]),
+        ),
+        fields: () => ({ hidden_act: "xielu" }),
+      },
+    },
   },
   { name: "Apertus 1.5", modelTypes: ["apertus1p5_text"], tensors: TENSORS },
 ];

@@ -3,6 +3,7 @@ import { brief, type ConfigFields } from "./page/config-fields.js";
 import { readRouting } from "./page/experts.js";
 import type { ExpertTraits, Family, LayerTraits, Sizes } from "./page/family.js";
 import { everyNth, FULL, type KindRule, SLIDING } from "./page/layer-kinds.js";
+import { type GgufMetadata, readWindows } from "./page/llama-cpp.js";
 import { type LayerType, readRopesByLayerType } from "./page/rope.js";
 import type { LayerInputsSpec } from "./page/spec.js";
 import {
@@ -17,6 +18,21 @@ import {
 const KINDS: KindRule = {
   ...everyNth(6),
   kind: (layer, _, layers) => ((layer + 1) % 6 && layer < layers - 1 ? SLIDING : FULL),
+};
+
+const MODULES = {
+  ...{ attn_q: "self_attn.q_proj", attn_k: "self_attn.k_proj", attn_v: "self_attn.v_proj" },
+  ...{ attn_q_norm: "self_attn.q_norm", attn_k_norm: "self_attn.k_norm", attn_output: "self_attn.o_proj" },
+  ...{ attn_norm: "input_layernorm", post_attention_norm: "post_attention_layernorm" },
+  ...{ ffn_norm: "pre_feedforward_layernorm", post_ffw_norm: "post_feedforward_layernorm" },
+  ...{ ffn_gate: "mlp.gate_proj", ffn_up: "mlp.up_proj", ffn_down: "mlp.down_proj" },
+  ...{ inp_gate: "per_layer_input_gate", proj: "per_layer_projection", post_norm: "post_per_layer_input_norm" },
+  ...{ per_layer_token_embd: "embed_tokens_per_layer", per_layer_model_proj: "per_layer_model_projection" },
+  ...{ per_layer_proj_norm: "per_layer_projection_norm", "layer_output_scale.weight": "layer_scalar" },
+  ...{ ffn_gate_inp: "router.proj", "ffn_gate_inp.scale": "router.scale" },
+  ...{ "ffn_gate_up_exps.weight": "experts.gate_up_proj", "ffn_down_exps.weight": "experts.down_proj" },
+  ...{ "ffn_down_exps.scale": "router.per_expert_scale", pre_ffw_norm_2: "pre_feedforward_layernorm_2" },
+  ...{ post_ffw_norm_1: "post_feedforward_layernorm_1", post_ffw_norm_2: "post_feedforward_layernorm_2" },
 };
 
 const PER_LAYER = "per_layer_config";
@@ -38,6 +54,9 @@ export const gemma4: readonly Family[] = [
       localBase: true,
       localHeads: true,
       ropeDivisors: ["always"],
+      fused: true,
+      experts: { optional: true, shared: "dense" },
+      read: { className: "Gemma4ForCausalLM", modules: MODULES, fields: readFields },
     },
     defaults: {
       vocab_size: 262_144,
@@ -117,6 +136,56 @@ export const gemma4: readonly Family[] = [
   },
   { name: "Gemma 4 Unified", modelTypes: ["gemma4_unified", "gemma4_unified_text"], kinds: [KINDS], lastKind: FULL },
 ];
+
+/** Configuration of a file of llama.cpp, as the published files have it. */
+function readFields(read: GgufMetadata) {
+  const { number, list, values, has, vocabulary } = read;
+  const { layer_types, sliding_window } = readWindows(read, 6);
+  const isLocal = (_: unknown, layer: number) => layer_types[layer] === SLIDING;
+  const widths = list("feed_forward_length") ?? [number("feed_forward_length")];
+  const kvHeads = list("attention.head_count_kv") ?? layer_types.map(() => number("attention.head_count_kv"));
+  const global = layer_types.indexOf(FULL);
+  const [divisor = 1, ...others] = values("rope_freqs.weight") ?? [];
+  const turning = others.filter((other) => other === divisor).length + 1;
+  const [local = 0, rotated = local] = [number("attention.key_length_swa"), number("rope.dimension_count_swa")];
+  return {
+    layer_types,
+    sliding_window,
+    hidden_activation: "gelu_pytorch_tanh",
+    intermediate_size: widths[0],
+    use_double_wide_mlp: widths.at(-1) !== widths[0],
+    head_dim: local,
+    global_head_dim: number("attention.key_length"),
+    num_key_value_heads: kvHeads.find(isLocal) ?? kvHeads[0],
+    num_global_key_value_heads: kvHeads[global],
+    attention_k_eq_v: !has(`blk.${global}.attn_v.weight`),
+    num_kv_shared_layers: number("attention.shared_kv_layers") ?? 0,
+    hidden_size_per_layer_input: number("embedding_length_per_layer_input") ?? 0,
+    vocab_size_per_layer_input: vocabulary,
+    final_logit_softcapping: number("final_logit_softcapping") || null,
+    rope_parameters: {
+      sliding_attention: {
+        rope_type: "default",
+        rope_theta: number("rope.freq_base_swa") ?? 10_000,
+        ...(rotated === local ? {} : { partial_rotary_factor: rotated / local }),
+      },
+      full_attention: {
+        rope_type: "proportional",
+        rope_theta: number("rope.freq_base"),
+        partial_rotary_factor: turning / (others.length + 1),
+        ...(divisor === 1 ? {} : { factor: divisor }),
+      },
+    },
+    ...(has("blk.0.ffn_gate_inp.weight")
+      ? {
+          enable_moe_block: true,
+          num_experts: number("expert_count"),
+          top_k_experts: number("expert_used_count"),
+          moe_intermediate_size: number("expert_feed_forward_length"),
+        }
+      : {}),
+  };
+}
 
 /** Experts beside the dense part (26B-A4B): each reads the stream by a norm of its own, and so does the router. */
 function expertsBeside(fields: ConfigFields, { hidden, feedForward }: Sizes): ExpertTraits {

@@ -96,7 +96,7 @@ export const granite: readonly Family[] = [
       name: "granitehybrid",
       recurrence: "mamba2",
       biases: ["q", "k", "v", "o", "convolution"],
-      plain: HYBRID,
+      other: { of: "no recurrence", graph: HYBRID },
     },
   },
   {

@@ -16,6 +16,8 @@ const DEFAULTS = {
   conv_L_cache: 3,
 };
 
+const GRAPH = { recurrence: "convolution", names: { finalNorm: "token_embd_norm" } } as const;
+
 export const lfm: readonly Family[] = [
   {
     name: "LFM2",
@@ -31,9 +33,8 @@ export const lfm: readonly Family[] = [
     },
     traits: (fields, sizes) => ({ ...traitsOf(fields, sizes), sizes: { feedForward: feedForward(fields) } }),
     llamaCpp: {
+      ...GRAPH,
       name: "lfm2",
-      recurrence: "convolution",
-      names: { finalNorm: "token_embd_norm" },
       read: {
         className: "Lfm2ForCausalLM",
         epsilon: "norm_eps",
@@ -88,6 +89,7 @@ export const lfm: readonly Family[] = [
         },
       };
     },
+    llamaCpp: { ...GRAPH, name: "lfm2moe", experts: { scores: "sigmoid", fixed: true, dense: true } },
   },
 ];
 

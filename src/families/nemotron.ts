@@ -3,8 +3,29 @@ import type { ConfigFields } from "./page/config-fields.js";
 import { groupedRouting } from "./page/experts.js";
 import type { ExpertTraits, Family, LayerHalf } from "./page/family.js";
 import { FULL, LINEAR } from "./page/layer-kinds.js";
+import type { LlamaCpp } from "./page/llama-cpp.js";
 import { mamba2, requireGroups, siluOnly } from "./page/mamba.js";
 import { readActivation, rmsNorm } from "./page/traits.js";
+
+const GRAPH: LlamaCpp = {
+  name: "nemotron_h",
+  recurrence: "mamba2",
+  activation: "relu2",
+  bothEpsilons: true,
+  biases: ["q", "k", "v", "o", "up", "down", "convolution"],
+  // Nothing turns, but the converter reorders queries and keys as of Llama.
+  interleaved: true,
+  unrotated: () => true,
+  names: { beforeFeedForward: "attn_norm" },
+};
+
+/** Of models with experts: none of its feed-forward parts has a bias. */
+const MIXTURE: LlamaCpp = {
+  ...GRAPH,
+  name: "nemotron_h_moe",
+  biases: ["q", "k", "v", "o", "convolution"],
+  experts: { scores: "sigmoid", shared: "width" },
+};
 
 export const nemotron: readonly Family[] = [
   {
@@ -67,15 +88,7 @@ export const nemotron: readonly Family[] = [
         },
       };
     },
-    llamaCpp: {
-      name: "nemotron_h",
-      recurrence: "mamba2",
-      activation: "relu2",
-      bothEpsilons: true,
-      biases: ["q", "k", "v", "o", "up", "down", "convolution"],
-      unrotated: () => true,
-      names: { beforeFeedForward: "attn_norm" },
-    },
+    llamaCpp: { ...GRAPH, other: { of: "experts", graph: MIXTURE } },
   },
 ];
 

@@ -72,6 +72,23 @@ const LATENT = {
   num_key_value_heads: 4,
   first_k_dense_replace: 2,
 };
+const GEMMA_4 = {
+  head_dim: 64,
+  global_head_dim: 96,
+  attention_k_eq_v: true,
+  num_global_key_value_heads: 1,
+  hidden_size_per_layer_input: 0,
+  ...local(2),
+};
+const NEMOTRON = {
+  head_dim: 96,
+  layer_norm_epsilon: 1e-5,
+  mamba_num_heads: 8,
+  mamba_head_dim: 64,
+  n_groups: 2,
+  ssm_state_size: 128,
+  time_step_min: 0,
+};
 const GRANITE = {
   embedding_multiplier: 1.5,
   attention_multiplier: 0.2,
@@ -167,22 +184,31 @@ const CASES = {
     },
     ...local(3),
   },
-  "gemma 4 with values as keys": {
-    model_type: "gemma4_text",
-    head_dim: 64,
-    global_head_dim: 96,
-    attention_k_eq_v: true,
-    num_global_key_value_heads: 1,
-    hidden_size_per_layer_input: 0,
-    tie_word_embeddings: false,
-    ...local(2),
-  },
+  "gemma 4 with values as keys": { model_type: "gemma4_text", ...GEMMA_4, tie_word_embeddings: false },
   "lfm 2": {
     model_type: "lfm2",
     norm_eps: 1e-5,
     block_auto_adjust_ff_dim: false,
     layer_types: types(3, "conv"),
     tie_word_embeddings: true,
+  },
+  "moe lfm 2": {
+    model_type: "lfm2_moe",
+    norm_eps: 1e-5,
+    layer_types: types(3, "conv"),
+    num_dense_layers: 2,
+    num_experts: 6,
+    num_experts_per_tok: 2,
+    moe_intermediate_size: 256,
+    tie_word_embeddings: true,
+  },
+  "gemma 4 moe": {
+    model_type: "gemma4_text",
+    ...GEMMA_4,
+    enable_moe_block: true,
+    num_experts: 6,
+    top_k_experts: 2,
+    moe_intermediate_size: 256,
   },
   "moe qwen 3": {
     model_type: "qwen3_moe",
@@ -341,14 +367,23 @@ const CASES = {
   "falcon h1 plain": { model_type: "falcon_h1", ...MAMBA, mamba_d_ssm: 512, tie_word_embeddings: true },
   "nemotron h": {
     model_type: "nemotron_h",
-    head_dim: 96,
-    layer_norm_epsilon: 1e-5,
+    ...NEMOTRON,
     layers_block_type: ["mamba", "mlp", "attention", "mamba", "attention", "mlp"],
-    mamba_num_heads: 8,
-    mamba_head_dim: 64,
-    n_groups: 2,
-    ssm_state_size: 128,
-    time_step_min: 0,
+  },
+  "moe nemotron h": {
+    model_type: "nemotron_h",
+    ...NEMOTRON,
+    ...SIGMOID,
+    layers_block_type: ["mamba", "moe", "attention", "mamba", "moe", "moe"],
+    moe_shared_expert_intermediate_size: 512,
+  },
+  "moe nemotron h with a narrower stream": {
+    model_type: "nemotron_h",
+    ...NEMOTRON,
+    ...SIGMOID,
+    layers_block_type: ["mamba", "moe", "attention", "mamba", "moe", "attention"],
+    moe_shared_expert_intermediate_size: 512,
+    moe_latent_size: 128,
   },
   "starcoder 2": { model_type: "starcoder2", sliding_window: null },
 };
@@ -419,8 +454,10 @@ async function writeModel(name, config) {
   const tensors = new Map();
   for (const { name: weight, shape, rows } of weightsOf(spec)) {
     const stored = weight === "lm_head.weight" ? weight : `model.${weight}`;
-    const full = rows ? [rows.of, ...shape.slice(1)] : [...shape];
-    const isNorm = /norm|layer_scalar/.test(weight) && !weight.endsWith("bias");
+    const isOfExperts = rows && /experts\.\w+$/.test(weight);
+    const stacked = isOfExperts ? [spec.routing.experts, rows.of / spec.routing.experts] : [rows?.of];
+    const full = rows ? [...stacked, ...shape.slice(1)] : [...shape];
+    const isNorm = /norm|layer_scalar|router\.(per_expert_)?scale/.test(weight) && !weight.endsWith("bias");
     // Scores that nothing divides are of the size of others.
     const undivided = spec.attention.scale === 1 && /q_norm/.test(weight);
     const centre = undivided ? full.at(-1) ** -0.5 : isNorm ? 1 - spec.norm.offset : 0;

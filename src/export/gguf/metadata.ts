@@ -26,7 +26,7 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
     ["context_length", u32(contextLength)],
     ["embedding_length", u32(hidden)],
     ["block_count", u32(layers.length)],
-    ["feed_forward_length", byLayer(feedForwards(spec))],
+    ["feed_forward_length", byLayer(feedForwards(spec, architecture))],
     ["attention.head_count", u32(heads)],
     ["attention.head_count_kv", byLayer(keyHeads(spec))],
     ["attention.key_length", u32(headDim)],
@@ -45,11 +45,15 @@ export function decoderMetadata(spec: DecoderSpec, architecture: LlamaCpp): Meta
   return new Map(keys.map(([key, value]) => [`${architecture.name}.${key}`, value]));
 }
 
-/** Widths of feed-forward parts; 0 in layers without. */
-function feedForwards({ layers, feedForward, routing }: DecoderSpec): number[] {
+/** Widths of feed-forward parts, or of experts where there is no other; 0 in layers without. */
+function feedForwards({ layers, feedForward, routing }: DecoderSpec, { experts: page }: LlamaCpp): number[] {
   const dense = layers.find(({ experts, weights }) => !experts && weights.up)?.weights.up;
-  if (routing) return [dense?.weight.shape[0] ?? feedForward];
-  return layers.map(({ weights: { up } }) => up?.weight.shape[0] ?? 0);
+  const isMixed = routing && page?.shared !== "dense";
+  if (isMixed && layers.every(({ experts, weights }) => experts || weights.up))
+    return [dense?.weight.shape[0] ?? feedForward];
+  return layers.map(({ experts, weights: { up } }) =>
+    isMixed && experts ? routing.width : (up?.weight.shape[0] ?? 0),
+  );
 }
 
 /** 0 in layers without attention; of linear attention, llama.cpp asks for other keys, and of a latent for one head. */
@@ -107,6 +111,7 @@ function expertKeys({ routing, layers }: DecoderSpec, { experts }: LlamaCpp): Ke
   if (!routing || !experts) return [];
   const { groups, width } = routing;
   const first = layers.findIndex((layer) => layer.experts);
+  const narrow = layers[first]?.experts?.narrow;
   const shared = layers[first]?.weights.up?.weight.shape[0] ?? 0;
   const keys: (readonly [string, MetadataValue])[] = [
     ["expert_count", u32(routing.experts)],
@@ -121,6 +126,7 @@ function expertKeys({ routing, layers }: DecoderSpec, { experts }: LlamaCpp): Ke
     keys.push(["expert_weights_norm", bool(routing.normaliser !== null)]);
     keys.push(["expert_weights_scale", f32(routing.scale)]);
   }
+  if (narrow) keys.push(["moe_latent_size", u32(narrow.weight.shape[0] ?? 0)]);
   if (groups) keys.push(["expert_group_count", u32(groups.count)], ["expert_group_used_count", u32(groups.chosen)]);
   return keys;
 }

@@ -1,5 +1,5 @@
-// Mixtures of experts, as llama.cpp's converter writes them: conversion/gpt_oss.py, glm.py, deepseek.py and granite.py of
-// ggml-org/llama.cpp, November 2026, followed by hand. test/reference/check_gguf.js runs such files.
+// Mixtures of experts, as llama.cpp's converter writes them: conversion/gpt_oss.py, glm.py, deepseek.py, granite.py,
+// lfm2.py, nemotron.py and gemma.py of ggml-org/llama.cpp, November 2026, followed by hand. test/reference/check_gguf.js runs such files.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -164,4 +164,89 @@ it("Granite MoE has gate and up of its experts apart", async () => {
     );
   }
   expect(written("blk.1.ffn_gate_inp.weight")).toEqual(stored("model.layers.1.block_sparse_moe.router.layer.weight"));
+});
+
+it("LFM2 MoE has dense layers before its experts", async () => {
+  const settings = { conv_bias: false, routed_scaling_factor: 1 };
+  const file = await exportModel(await copyDecoder(folder, "lfm2_moe", settings, (name) => !/conv.*bias/.test(name)));
+  const { metadata, stored, written, shapeOf, names } = file;
+  expect(file.architecture).toBe("lfm2moe");
+  expect(metadata).toMatchObject({
+    ...{ expert_count: 5, expert_used_count: 3, expert_feed_forward_length: 6, feed_forward_length: 8 },
+    ...{ expert_gating_func: 2, leading_dense_block_count: 1, "shortconv.l_cache": 4 },
+    "attention.head_count_kv": [0, 1, 0],
+  });
+  expect(written("blk.0.ffn_up.weight")).toEqual(stored("model.layers.0.feed_forward.w3.weight"));
+  expect(names.filter((name) => /^blk\.0\.ffn_/.test(name)).length).toBe(4);
+  for (const [role, module] of Object.entries({ gate: "w1", up: "w3", down: "w2" })) {
+    const names = [0, 1, 2, 3, 4].map((expert) => `model.layers.1.feed_forward.experts.${expert}.${module}.weight`);
+    expect(shapeOf(`blk.1.ffn_${role}_exps.weight`)).toEqual(role === "down" ? [5, 12, 6] : [5, 6, 12]);
+    expect(written(`blk.1.ffn_${role}_exps.weight`)).toEqual(names.flatMap(stored));
+  }
+  expect(written("blk.1.exp_probs_b.bias")).toEqual(stored("model.layers.1.feed_forward.expert_bias"));
+});
+
+it("LFM2 MoE whose shares llama.cpp computes otherwise is refused", async () => {
+  await expect(exportModel(await copyDecoder(folder, "lfm2_moe-plain"))).rejects.toThrow(
+    /shares of experts are not divided by their sum, or multiplied by a number; nothing is added to scores of experts/,
+  );
+});
+
+it("Nemotron-H has experts without a gate, in layers of their own", async () => {
+  const file = await exportModel(await copyDecoder(folder, "nemotron_h-experts", {}, all));
+  const { metadata, stored, written, names } = file;
+  expect(file.architecture).toBe("nemotron_h_moe");
+  expect(metadata).toMatchObject({
+    ...{ expert_count: 6, expert_used_count: 3, expert_feed_forward_length: 5, feed_forward_length: [0, 5, 0, 5] },
+    ...{ expert_shared_feed_forward_length: 7, expert_weights_norm: true, expert_weights_scale: Math.fround(1.7) },
+    ...{ expert_group_count: 3, expert_group_used_count: 2, "attention.head_count_kv": [0, 0, 2, 0] },
+  });
+  const mixer = "backbone.layers.1.mixer";
+  for (const role of ["up", "down"]) {
+    const rows = [0, 1, 2, 3, 4, 5].flatMap((expert) => stored(`${mixer}.experts.${expert}.${role}_proj.weight`));
+    expect(written(`blk.1.ffn_${role}_exps.weight`)).toEqual(rows);
+    expect(written(`blk.1.ffn_${role}_shexp.weight`)).toEqual(stored(`${mixer}.shared_experts.${role}_proj.weight`));
+  }
+  expect(written("blk.1.exp_probs_b.bias")).toEqual(stored(`${mixer}.gate.e_score_correction_bias`));
+  expect(names.filter((name) => name.startsWith("blk.1.")).length).toBe(7);
+});
+
+it("Nemotron-H has experts in a narrower stream, and no dense layers or biases beside them", async () => {
+  const settings = {
+    mlp_bias: false,
+    mlp_hidden_act: "relu2",
+    layers_block_type: ["moe", "attention", "moe", "mamba"],
+  };
+  const latent = (changes: object) => copyDecoder(folder, "nemotron_h-latent", { ...settings, ...changes }, all);
+  await expect(exportModel(await latent({ layers_block_type: ["moe", "attention", "mlp", "mamba"] }))).rejects.toThrow(
+    /its layer 2 has no experts/,
+  );
+  await expect(exportModel(await latent({ mlp_bias: true }))).rejects.toThrow(/its 2 projections up, down have a bias/);
+});
+
+it("Gemma 4 has experts beside its dense part, gate above up, with norms and scales of their own", async () => {
+  const { architecture, metadata, stored, written, shapeOf } = await exportModel(
+    await copyDecoder(folder, "gemma4-experts"),
+  );
+  expect(architecture).toBe("gemma4");
+  expect(metadata).toMatchObject({
+    expert_count: 5,
+    expert_feed_forward_length: 6,
+    feed_forward_length: [8, 8, 16, 16],
+  });
+  const layer = "model.layers.1";
+  expect(shapeOf("blk.1.ffn_gate_up_exps.weight")).toEqual([5, 12, 8]);
+  for (const [name, theirs] of [
+    ["ffn_gate_up_exps.weight", "experts.gate_up_proj"],
+    ["ffn_down_exps.weight", "experts.down_proj"],
+    ["ffn_down_exps.scale", "router.per_expert_scale"],
+    ["ffn_gate_inp.weight", "router.proj.weight"],
+    ["ffn_gate_inp.scale", "router.scale"],
+    ["pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight"],
+    ["post_ffw_norm_1.weight", "post_feedforward_layernorm_1.weight"],
+    ["post_ffw_norm_2.weight", "post_feedforward_layernorm_2.weight"],
+    ["ffn_up.weight", "mlp.up_proj.weight"],
+  ]) {
+    expect(written(`blk.1.${name}`), name).toEqual(stored(`${layer}.${theirs}`));
+  }
 });

@@ -51,9 +51,10 @@ const FORMAT = 1;
 export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
   const read = readSpec(source.config, source.tensors.keys());
   const page = findFamily(source.config.modelType)?.llamaCpp;
-  const plain = read.layers.some(({ weights }) => weights.mix) ? undefined : page?.plain;
-  const architecture = plain ?? page;
-  const spec = plain ? { ...read, recurrence: null } : read;
+  const isRecurrent = read.layers.some(({ weights }) => weights.mix);
+  const isOther = page?.other?.of === "experts" ? read.routing !== null : !isRecurrent;
+  const architecture = (isOther ? page?.other?.graph : undefined) ?? page;
+  const spec = isRecurrent ? read : { ...read, recurrence: null };
   const problems = architecture ? unsupportedTraits(spec, architecture) : [];
   if (!architecture || problems.length > 0) {
     const reason = architecture

@@ -76,9 +76,19 @@ function computed(spec: DecoderSpec, family: string) {
 
 const rounded = (value: number) => Number(value.toPrecision(5));
 
-const WINDOWED = ["gemma2", "gemma3", "cohere2", "olmo3"];
+const WINDOWED = ["gemma2", "gemma3", "cohere2", "olmo3", "gemma4", "gemma4-one", "gemma4-experts"];
 
-const CHANGED = ["smollm3", "olmo3", "ernie4_5", "hunyuan", "lfm2"];
+const CHANGED = [
+  "smollm3",
+  "olmo3",
+  "ernie4_5",
+  "hunyuan",
+  "lfm2",
+  "apertus",
+  "gemma4",
+  "gemma4-one",
+  "gemma4-experts",
+];
 
 describe.each([...FAMILIES, ...CHANGED])("%s", (family) => {
   it("has the tensors, the decoder and the tokens that were exported", async () => {

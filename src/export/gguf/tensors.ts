@@ -34,6 +34,19 @@ const NAMES: Readonly<Record<string, string>> = {
 
 const CONVOLUTION = { mix: "shortconv.in_proj", convolution: "shortconv.conv", mixed: "shortconv.out_proj" };
 
+/** Names of experts' weights by role, but those of their matrices. */
+const EXPERTS = {
+  router: "ffn_gate_inp.weight",
+  correction: "exp_probs_b.bias",
+  scale: "ffn_down_exps.scale",
+  beforeRouter: "ffn_gate_inp.scale",
+  beforeExperts: "pre_ffw_norm_2.weight",
+  afterExperts: "post_ffw_norm_2.weight",
+  afterShared: "post_ffw_norm_1.weight",
+  narrow: "ffn_latent_down.weight",
+  widen: "ffn_latent_up.weight",
+} as const;
+
 /** Names of what all tokens share beside experts. */
 const SHARED = { gate: "ffn_gate_shexp", up: "ffn_up_shexp", down: "ffn_down_shexp" };
 
@@ -76,7 +89,7 @@ export function planTensors(
       const { weight } = weights.sharedGate;
       list.add(`blk.${index}.ffn_gate_inp_shexp.weight`, index, weight.shape.slice(1), [list.rows(weight)]);
     }
-    if (experts) addExperts(list, index, experts);
+    if (experts) addExperts(list, index, experts, architecture);
   }
   const last = names.finalNorm ?? "output_norm";
   list.addWeight(`${last}.weight`, spec.finalNorm.weight, -1, { plus: norm.offset });
@@ -94,7 +107,7 @@ function addRoles(list: TensorList, index: number, spec: DecoderSpec, architectu
     ...NAMES,
     ...(recurrence?.kind === "convolution" ? CONVOLUTION : {}),
     ...(weights.qDown ? { q: "attn_q_b" } : {}),
-    ...(experts ? SHARED : {}),
+    ...(experts && architecture.experts?.shared !== "dense" ? SHARED : {}),
     ...architecture.names,
   };
   // Where llama.cpp multiplies scores by a number of its own, queries make up for the difference.
@@ -137,14 +150,22 @@ function addLatent(list: TensorList, index: number, { weights, valueDim }: Layer
   list.add(`blk.${index}.attn_v_b.weight`, index, [heads, valueDim, rank], parts(plain, valueDim, false));
 }
 
-function addExperts(list: TensorList, index: number, experts: ExpertWeights): void {
-  const { router, correction, gate, up, gateUp, down } = experts;
+function addExperts(list: TensorList, index: number, experts: ExpertWeights, { fused }: LlamaCpp): void {
+  const { router, gate, up, gateUp, down } = experts;
   const name = (of: string) => `blk.${index}.ffn_${of}_exps`;
-  list.addWeight(`blk.${index}.ffn_gate_inp.weight`, router.weight, index);
+  for (const [role, ending] of Object.entries(EXPERTS) as [keyof typeof EXPERTS, string][]) {
+    const { weight } = experts[role] ?? {};
+    if (weight) list.addWeight(`blk.${index}.${ending}`, weight, index);
+  }
   if (router.bias) list.addWeight(`blk.${index}.ffn_gate_inp.bias`, router.bias, index);
-  if (correction) list.addWeight(`blk.${index}.exp_probs_b.bias`, correction.weight, index);
-  list.addExperts(name("gate"), index, gate);
-  list.addExperts(name("up"), index, up);
+  const [first] = fused && gate ? gate.weights : [];
+  if (first?.rows && gate) {
+    const shape = [gate.weights.length, gate.parameter.of, first.shape[1] ?? 0];
+    list.add(`${name("gate_up")}.weight`, index, shape, [list.rows(first, {}, 0, first.rows.of)]);
+  } else {
+    list.addExperts(name("gate"), index, gate);
+    list.addExperts(name("up"), index, up);
+  }
   if (gateUp) list.addPairs([name("gate"), name("up")], index, gateUp);
   list.addExperts(name("down"), index, down);
 }

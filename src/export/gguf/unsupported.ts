@@ -84,8 +84,8 @@ function recurrenceProblems({ recurrence, layers }: DecoderSpec, architecture: L
 function expertProblems({ routing, layers }: DecoderSpec, { experts }: LlamaCpp): string[] {
   if (!routing) return experts && !experts.optional ? ["it has no experts"] : [];
   if (!experts) return ["it is a mixture of experts"];
-  const { scores = "softmax", dense = false, shared, clamp = null } = experts;
-  const isSparse = layers.map((layer) => layer.experts !== undefined);
+  const { scores = "softmax", fixed, dense = false, shared, clamp = null } = experts;
+  const isSparse = layers.map((layer) => layer.experts !== undefined || !layer.weights.up);
   const first = dense ? isSparse.indexOf(true) : 0;
   const other = isSparse.findIndex((sparse, layer) => layer >= first && !sparse);
   const problems: string[] = [];
@@ -95,6 +95,12 @@ function expertProblems({ routing, layers }: DecoderSpec, { experts }: LlamaCpp)
     problems.push("its shares of experts are not divided by their sum");
   }
   if (scores === "softmax" && routing.scale !== 1) problems.push(`it multiplies shares of experts by ${routing.scale}`);
+  if (fixed && (routing.normaliser === null || routing.scale !== 1)) {
+    problems.push("its shares of experts are not divided by their sum, or multiplied by a number");
+  }
+  if (fixed && layers.some((layer) => layer.experts && !layer.experts.correction)) {
+    problems.push("nothing is added to scores of experts");
+  }
   if (!shared && layers.some((layer) => layer.experts && layer.weights.up)) problems.push("tokens share an expert");
   if (routing.clamp?.limit !== clamp?.limit || routing.clamp?.alpha !== clamp?.alpha) {
     const { limit, alpha } = routing.clamp ?? {};

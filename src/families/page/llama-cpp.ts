@@ -65,8 +65,8 @@ export interface LlamaCpp {
   readonly sections?: boolean;
   /** Its mixture of experts. Default: it has none. */
   readonly experts?: LlamaCppExperts;
-  /** The graph of models of this family that have no recurrence, where it is another. */
-  readonly plain?: LlamaCpp;
+  /** Another graph, of models of this family that have no recurrence, or that have experts. */
+  readonly other?: { readonly of: "no recurrence" | "experts"; readonly graph: LlamaCpp };
   /** Fewest layers of a model with norms of queries and keys over each head. */
   readonly headNormLayers?: number;
   /** How its files read as the first of the family's `modelTypes`. Default: as another family of the same name in llama.cpp. */
@@ -77,10 +77,15 @@ export interface LlamaCpp {
 export interface LlamaCppExperts {
   /** Default: a softmax, whose shares are divided by the sum of those chosen. */
   readonly scores?: "sigmoid";
+  /** Whether it corrects sigmoids, divides shares by their sum and does not scale them, in every model. Default false. */
+  readonly fixed?: boolean;
   /** Whether layers before the first that has experts may be dense. Default false. */
   readonly dense?: boolean;
-  /** What says how wide the part is that all tokens share: how many experts, or its width. Default: it has none. */
-  readonly shared?: "count" | "width";
+  /**
+   * What says how wide the part is that all tokens share: how many experts, its width, or that of a dense part, by whose names
+   * it goes. Default: it has none.
+   */
+  readonly shared?: "count" | "width" | "dense";
   /** Whether it also runs models without experts. Default false. */
   readonly optional?: boolean;
   /** Limits of experts; default none. */
@@ -96,7 +101,7 @@ export interface GgufReading {
   readonly normPlus?: number;
   /**
    * Modules by their names there, in a layer or outside, where the parts of the page do not say them; `*` is for an expert's
-   * number.
+   * number. Whole names by whole names, or by the key of a list with a number for each layer.
    */
   readonly modules?: Readonly<Record<string, string>>;
   /** The family's own fields. */
@@ -110,6 +115,8 @@ export interface GgufMetadata {
   readonly list: (key: string) => readonly unknown[] | undefined;
   readonly values: (tensor: string) => readonly number[] | undefined;
   readonly has: (tensor: string) => boolean;
+  /** How many tokens there are. */
+  readonly vocabulary: number;
 }
 
 export const readBiases = ({ has }: GgufMetadata) => ({

@@ -53,10 +53,11 @@ const ROTATIONS = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factor
 export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { size, mtimeMs } = await stat(path);
   const header = readGgufHeader(path);
-  const { metadata, tensors, digest } = header;
+  const { metadata, digest } = header;
   const architecture = metadata.get("general.architecture");
   const family = ggufFamily(architecture, path);
-  const { modules } = family.llamaCpp.read;
+  const { modules = {} } = family.llamaCpp.read;
+  const tensors = [...header.tensors, ...listedTensors(header, modules)];
   const names = tensorNamesOf(family) ?? { ...DECODER, parts: {} };
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
     const hint = "join them first with llama-gguf-split --merge";
@@ -115,6 +116,15 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   return { file, folder, storage, notes };
 }
 
+/** Numbers of layers that a file has in lists, and a folder as tensors of one number. */
+function listedTensors({ lists }: GgufHeader, modules: Readonly<Record<string, string>>): GgufTensor[] {
+  return [...lists].flatMap(([key, { offset, count }]) =>
+    Array.from({ length: Object.hasOwn(modules, key) ? count : 0 }, (_, layer) => {
+      return { name: `blk.${layer}.${key}`, shape: [1], type: "F32", offset: offset + 4 * layer, bytes: 4 };
+    }),
+  );
+}
+
 /** A tensor as a folder has it: that of each expert by itself, and convolutions with an axis for their one input. */
 function namedParts(name: string, tensor: GgufTensor): { name: string; tensor: GgufTensor }[] {
   const { shape, offset, bytes = 0 } = tensor;
@@ -161,6 +171,7 @@ async function readerOf(
     small.set(name, [...new Converter().decode("F32", await readRange(file, offset, offset + bytes))].map(shortest));
   }
   const names = new Set(tensors.map(({ name }) => name));
+  const tokens = metadata.get("tokenizer.ggml.tokens");
   const get = (key: string) => metadata.get(`${architecture}.${key}`);
   return {
     number: (key) => {
@@ -179,6 +190,7 @@ async function readerOf(
     },
     values: (name) => small.get(name),
     has: (name) => names.has(name),
+    vocabulary: Number(get("vocab_size") ?? (Array.isArray(tokens) ? tokens.length : Number.NaN)),
   };
 }
 
@@ -263,9 +275,13 @@ export function nameInFolder(
   family: TensorNames,
   modules: Readonly<Record<string, string>> = {},
 ): string | undefined {
-  const [, layer, module = "", ending = ""] = /^(?:blk\.(\d+)\.)?([\w.]+)\.(weight|bias)$/.exec(name) ?? [];
+  const [, layer, rest = ""] = /^(?:blk\.(\d+)\.)?([\w.]+)$/.exec(name) ?? [];
+  const [, module = "", ending = ""] = /^(.+)\.(weight|bias)$/.exec(rest) ?? [];
   const [stem = ""] = family.stems;
-  const own = Object.hasOwn(modules, module) ? modules[module] : undefined;
+  const named = (key: string) => (Object.hasOwn(modules, key) ? modules[key] : undefined);
+  const whole = named(rest);
+  if (whole !== undefined) return `${stem}${layer === undefined ? "" : `${family.layers}.${layer}.`}${whole}`;
+  const own = named(module);
   const moduleOf = <P>(parts: Readonly<Record<string, P>>, part: P) =>
     Object.keys(parts).find((key) => parts[key] === part);
   if (layer !== undefined) {

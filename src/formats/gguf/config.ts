@@ -44,26 +44,25 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
     return value;
   };
   const { metadata } = header;
-  const tokens = metadata.get("tokenizer.ggml.tokens");
   const token = (name: string) => metadata.get(`tokenizer.ggml.${name}_token_id`) ?? null;
   const [hidden, heads] = [required("embedding_length"), required("attention.head_count")];
   const { className, epsilon = "rms_norm_eps", fields } = family.llamaCpp.read;
   const { rope_scaling: turned, ...own } = fields?.(read) ?? {};
-  const scaling = ropeScaling(read);
+  const scaling = own.rope_parameters === undefined ? ropeScaling(read) : undefined;
   return {
     architectures: [className],
     model_type: family.modelTypes[0],
     hidden_act: "silu",
-    vocab_size: read.number("vocab_size") ?? (Array.isArray(tokens) ? tokens.length : undefined),
+    vocab_size: read.vocabulary,
     hidden_size: hidden,
-    intermediate_size: required("feed_forward_length"),
+    intermediate_size: own.intermediate_size ?? required("feed_forward_length"),
     num_hidden_layers: required("block_count"),
     num_attention_heads: heads,
     num_key_value_heads: read.number("attention.head_count_kv") ?? heads,
     head_dim: read.number("attention.key_length") ?? hidden / heads,
     max_position_embeddings: required("context_length"),
     [epsilon]: read.number("attention.layer_norm_epsilon") ?? required("attention.layer_norm_rms_epsilon"),
-    rope_theta: read.number("rope.freq_base") ?? 10_000,
+    ...(own.rope_parameters === undefined ? { rope_theta: read.number("rope.freq_base") ?? 10_000 } : {}),
     ...(scaling || turned ? { rope_scaling: { ...scaling, ...(turned as Json | undefined) } } : {}),
     tie_word_embeddings: !read.has("output.weight"),
     bos_token_id: token("bos"),

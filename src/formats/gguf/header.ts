@@ -50,6 +50,8 @@ export type GgufValue = number | boolean | string | readonly number[] | readonly
 export interface GgufHeader {
   readonly metadata: ReadonlyMap<string, GgufValue>;
   readonly tensors: readonly GgufTensor[];
+  /** Places of lists of float32 in the metadata, by key. */
+  readonly lists: ReadonlyMap<string, { readonly offset: number; readonly count: number }>;
   readonly bytes: number;
   /** SHA-256 of everything before the tensors, hexadecimal. */
   readonly digest: string;
@@ -132,7 +134,7 @@ function readHeader(reader: Reader): GgufHeader {
     if (bytes === undefined) break;
     next = aligned(start + bytes);
   }
-  return { metadata, tensors, bytes: reader.size, digest: reader.digest() };
+  return { metadata, tensors, lists: reader.lists, bytes: reader.size, digest: reader.digest() };
 }
 
 function readValue(reader: Reader, key: string): GgufValue {
@@ -153,6 +155,7 @@ function readArray(reader: Reader, key: string): GgufValue {
   if (width === undefined) throw unknownType(reader, key, of);
   // Before space for the values is taken.
   reader.require(count * width);
+  if (of === F32) reader.lists.set(key, { offset: reader.at, count });
   if (of === STRING) return Array.from({ length: count }, () => reader.text());
   return Array.from({ length: count }, () => readNumber(reader, of)) as GgufValue;
 }
@@ -201,6 +204,7 @@ class Reader {
   readonly #path: string;
   readonly #file: number;
   readonly size: number;
+  readonly lists = new Map<string, { readonly offset: number; readonly count: number }>();
   at = 0;
   #chunk = Buffer.alloc(0);
   #chunkStart = 0;
