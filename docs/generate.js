@@ -76,7 +76,7 @@ function families() {
       name,
       modelTypes.map((type) => `\`${type}\``).join(", "),
       modelTypes.some((type) => merged.has(type)) ? "yes" : "",
-      own.length,
+      own.length || "",
       largest("logits"),
       largest("gradients"),
       llamaCpp

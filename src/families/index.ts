@@ -6,6 +6,7 @@ import { cohere } from "./cohere.js";
 import { deepseek } from "./deepseek.js";
 import { ernie } from "./ernie.js";
 import { exaone } from "./exaone.js";
+import { exported } from "./exported.js";
 import { falcon } from "./falcon.js";
 import { gemma } from "./gemma.js";
 import { glm } from "./glm.js";
@@ -46,6 +47,7 @@ export const FAMILIES: readonly Family[] = [
   ...nemotron,
   ...gpt,
   ...deepseek,
+  ...exported,
   ...bert,
   ...others,
 ];
@@ -66,13 +68,13 @@ export const STEMS: readonly string[] = [
 
 export { brief, ConfigFields, type Json } from "./page/config-fields.js";
 export {
+  type DescribedFamily,
   type ExpertTraits,
   type Family,
   type LatentTraits,
   type LayerHalf,
   type LayerTraits,
   LLAMA_DEFAULTS,
-  type RunnableFamily,
   type Sizes,
   type Traits,
 } from "./page/family.js";

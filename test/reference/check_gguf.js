@@ -1,9 +1,11 @@
 // @ts-nocheck: node-llama-cpp is not installed with the project.
 // Exports a tiny random model of every family as GGUF, opens it in llama.cpp (node-llama-cpp), and compares the most likely
-// tokens and all probabilities with the engine's. Not part of `npm test`, as node-llama-cpp has 700 MB. After a build:
+// tokens and all probabilities with the engine's, or with those of transformers in LAYERGRAFT_PYTHON where the engine does not
+// run the family. Not part of `npm test`, as node-llama-cpp has 700 MB. After a build:
 //     npm install --no-save node-llama-cpp
 //     node test/reference/check_gguf.js [FAMILY ...] [TYPE ...]
 // NODE_LLAMA_CPP names another copy, as a path to its dist/index.js.
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -385,6 +387,16 @@ const CASES = {
     moe_shared_expert_intermediate_size: 512,
     moe_latent_size: 128,
   },
+  "seed oss": { model_type: "seed_oss", head_dim: 96, tie_word_embeddings: false },
+  "moe minimax m2": {
+    model_type: "minimax_m2",
+    head_dim: 96,
+    rotary_dim: 48,
+    intermediate_size: 256,
+    num_local_experts: 6,
+    num_experts_per_tok: 2,
+    tie_word_embeddings: false,
+  },
   "starcoder 2": { model_type: "starcoder2", sliding_window: null },
 };
 
@@ -398,6 +410,17 @@ const GELU = 0.01;
  */
 const ROUGH = /moe|gpt-oss|qwen 3 next|qwen 3\.5|granite 4|falcon h1|nemotron/;
 const EXPERTS = 1.5;
+/** Of families that the engine does not run. */
+const UNRUN = /seed|minimax/;
+/** Prints the log-probabilities of transformers after every token of the texts. */
+const TRANSFORMERS = `
+import json, sys, torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32, attn_implementation="eager")
+with torch.no_grad():
+    texts = [model(torch.tensor([text])).logits[0] for text in json.loads(sys.argv[2])]
+print(json.dumps([row for logits in texts for row in logits.log_softmax(-1).tolist()]))
+`;
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-gguf-"));
 const llama = await getLlama({ build: "never", logLevel: LlamaLogLevel.error, gpu: false, maxThreads: 1 });
@@ -413,7 +436,7 @@ try {
       256,
       ...Array.from({ length }, (_, i) => (i * 37 + seed * 11) % 256),
     ]);
-    const expected = await expectations(model, texts);
+    const expected = await expectations(model, texts, !UNRUN.test(name));
     for (const [type, bound] of Object.entries(BOUNDS)) {
       if (wantedTypes.length > 0 && !wantedTypes.includes(type)) continue;
       // Errors of values add up over layers; a convolution between two gates multiplies those of three products.
@@ -449,7 +472,7 @@ async function writeModel(name, config) {
   const architectures = ["ForCausalLM"];
   const written = { architectures, tie_word_embeddings: undefined, ...config };
   writeFileSync(join(path, "config.json"), JSON.stringify(written));
-  const spec = readSpec(parseConfig(JSON.parse(JSON.stringify(written)), "config.json"));
+  const spec = readSpec(parseConfig(JSON.parse(JSON.stringify(written)), "config.json"), [], "export");
   const random = seeded(name.length * 7919 + 1);
   const tensors = new Map();
   for (const { name: weight, shape, rows } of weightsOf(spec)) {
@@ -481,8 +504,15 @@ function seeded(seed) {
   };
 }
 
-/** The engine's log-probabilities of all tokens after every token of the texts, the most likely first. */
-async function expectations(path, texts) {
+/** Log-probabilities of all tokens after every token of the texts, the most likely first. */
+async function expectations(path, texts, isRun) {
+  if (!isRun) {
+    const python = process.env.LAYERGRAFT_PYTHON ?? "python3";
+    const printed = execFileSync(python, ["-c", TRANSFORMERS, path, JSON.stringify(texts)], { maxBuffer: 2 ** 28 });
+    return JSON.parse(printed.toString()).map((row) =>
+      row.map((logprob, id) => ({ id, logprob })).sort((a, b) => b.logprob - a.logprob),
+    );
+  }
   const engine = await openEngine(path);
   try {
     const prefixes = texts.flatMap((text) => text.map((_, i) => text.slice(0, i + 1)));

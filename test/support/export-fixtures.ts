@@ -98,7 +98,7 @@ export async function writeDecoder(folder: string, settings: Readonly<Record<str
   const config = { architectures: ["ForCausalLM"], vocab_size: 20, dtype: "float32", ...settings };
   writeFileSync(join(folder, "config.json"), JSON.stringify(config));
   const shapes = new Map<string, number[]>();
-  for (const { name, shape, rows } of weightsOf(readSpec(configOf(config)))) {
+  for (const { name, shape, rows } of weightsOf(readSpec(configOf(config), [], "export"))) {
     const stored = name === "lm_head.weight" ? name : `model.${name}`;
     shapes.set(stored, rows ? [rows.of, ...shape.slice(1)] : [...shape]);
   }

@@ -2,13 +2,13 @@
 import {
   type ConfigFields,
   type DecoderSpec,
+  type DescribedFamily,
   type LatentTraits,
   type LayerTraits,
   type LayerWeights,
   type LinearWeights,
   type NormWeights,
   type RecurrenceSpec,
-  type RunnableFamily,
   readActivation,
   readRope,
   rmsNorm,
@@ -27,7 +27,7 @@ const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" 
 
 /** The specification of a decoder. Where `fields` has problems afterwards, it must not be used. */
 export function specOf(
-  family: RunnableFamily,
+  family: DescribedFamily,
   fields: ConfigFields,
   config: CheckpointConfig,
   tensors: Iterable<string>,

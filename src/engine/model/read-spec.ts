@@ -2,12 +2,12 @@ import {
   brief,
   ConfigFields,
   type DecoderSpec,
+  type DescribedFamily,
   FAMILIES,
   type Family,
   findFamily,
   LAYER_TYPES,
   LLAMA_DEFAULTS,
-  type RunnableFamily,
 } from "../../families/index.js";
 import { type CheckpointConfig, textOf, unquantise } from "../../formats/checkpoint/index.js";
 import { CheckpointError } from "../../kit/index.js";
@@ -25,19 +25,30 @@ const FOREIGN = {
   alibi: "only rotary positions are supported",
 };
 
-const isRunnable = (family: Family | undefined): family is RunnableFamily => family?.traits !== undefined;
+const isDescribed = (family: Family | undefined): family is DescribedFamily => family?.traits !== undefined;
 
 /**
  * Specifies the decoder of a checkpoint, or of its text tower in a multimodal one. Missing fields have the family's
  * defaults in transformers.
  * @param tensors names in the checkpoint: they say how experts are stored
+ * @param purpose families that are only exported are not run
  * @throws CheckpointError if the family or its settings are not supported, with all reasons
  */
-export function readSpec(config: CheckpointConfig, tensors: Iterable<string> = []): DecoderSpec {
+export function readSpec(
+  config: CheckpointConfig,
+  tensors: Iterable<string> = [],
+  purpose: "run" | "export" = "run",
+): DecoderSpec {
   const { file, json, modelType } = config;
   const family = findFamily(modelType);
-  if (!isRunnable(family)) {
-    const known = FAMILIES.filter(isRunnable)
+  if (family?.runs === false && purpose === "run") {
+    throw new CheckpointError(
+      `${file} describes a ${family.name} model, which can be merged and exported as GGUF (--backend llama runs it), but not run or trained by the engine.`,
+      { file, field: "model_type", actual: modelType },
+    );
+  }
+  if (!isDescribed(family)) {
+    const known = FAMILIES.filter((one) => isDescribed(one) && one.runs !== false)
       .flatMap(({ modelTypes }) => modelTypes)
       .join(", ");
     throw new CheckpointError(

@@ -49,7 +49,7 @@ const FORMAT = 1;
  * @throws LayergraftError code `usage` for an override that is not valid
  */
 export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
-  const read = readSpec(source.config, source.tensors.keys());
+  const read = readSpec(source.config, source.tensors.keys(), "export");
   const page = findFamily(source.config.modelType)?.llamaCpp;
   const isRecurrent = read.layers.some(({ weights }) => weights.mix);
   const isOther = page?.other?.of === "experts" ? read.routing !== null : !isRecurrent;

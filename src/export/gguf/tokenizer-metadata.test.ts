@@ -178,6 +178,11 @@ it("a pre-tokenizer is known by its splits, whatever their form", () => {
   const marks = "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|";
   const qwen35 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|${marks}\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`;
   expect(split("Isolated", false, qwen35)).toBe("qwen35");
+  const seed = regex
+    .replace("{1,3}", "{1}")
+    .replace("\\p{N}]+[\\r\\n]*", "\\p{N}\r\n]+")
+    .replace("[\\r\\n]+|", "[\r\n]+|");
+  expect(split("Isolated", false, seed)).toBe("seed-coder");
   // As DeepSeek V3 has them: one after another, the last with line breaks themselves.
   const last =
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";

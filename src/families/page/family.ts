@@ -32,14 +32,16 @@ export interface Family {
   readonly defaults?: Json;
   /** Fields of experts that do not say whether a model has any. */
   readonly unread?: readonly string[];
-  /** How its decoder computes, from its configuration. Without it, the family is merged but not run. */
+  /** How its decoder computes, from its configuration. Without it, the family is merged but not run or exported. */
   readonly traits?: (fields: ConfigFields, sizes: Sizes) => Traits;
+  /** Whether the engine runs it. Default true: false where the engine was not compared with transformers, but exports were. */
+  readonly runs?: false;
   /** How llama.cpp runs it. Without it, it is not exported as GGUF. */
   readonly llamaCpp?: LlamaCpp;
 }
 
-/** A family that the engine runs. */
-export type RunnableFamily = Family & Required<Pick<Family, "traits">>;
+/** A family whose decoder is described. */
+export type DescribedFamily = Family & Required<Pick<Family, "traits">>;
 
 type SizeName = "vocabularySize" | "hidden" | "heads" | "kvHeads" | "headDim" | "feedForward" | "contextLength";
 

@@ -31,12 +31,14 @@ export const SPLIT_PATTERNS = {
   /** DeepSeek V3, after digits and Chinese and Japanese. */
   deepseek3:
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+  /** Seed-Coder and Seed-OSS. */
+  seed: `${CONTRACTIONS}|${WORDS}|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`,
   bloom: " ?[^(\\s|[.,!?…。，、।۔،])]+",
 } as const;
 
 type Part = Readonly<Record<string, unknown>>;
 
-const { gpt2, llama3, qwen2, qwen35, tekken, o200k, deepseek3 } = SPLIT_PATTERNS;
+const { gpt2, llama3, qwen2, qwen35, tekken, o200k, deepseek3, seed } = SPLIT_PATTERNS;
 const DIGIT = "\\p{N}";
 
 /** Splits in their order, and whether words that are tokens are not merged. */
@@ -69,6 +71,7 @@ const PRE_TOKENIZERS: readonly PreTokenizer[] = [
   { name: "tekken", splits: [tekken], ignoresMerges: true },
   { name: "deepseek-v3", splits: ["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", deepseek3], ignoresMerges: false },
   { name: "gpt-4o", aliases: ["llama4"], splits: [o200k], ignoresMerges: false },
+  { name: "seed-coder", splits: [seed], ignoresMerges: false },
 ];
 
 /** llama.cpp's name of a pre-tokenizer; undefined for one that it does not know. */
