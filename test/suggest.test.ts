@@ -164,6 +164,9 @@ describe("layergraft suggest", () => {
     expect(swap.stderr).toContain(`layergraft suggest --base BASE ${roles.join(" ")}`);
     const chosen = await layergraft(["swap", ...roles, "--dry-run", "--bottom", "1", "--top", "0"], { cwd: root });
     expect(chosen.stderr).not.toContain("layergraft suggest");
+    const measured = await layergraft(["swap", ...experts, "--dry-run"], { cwd: root });
+    expect(measured.stderr).toContain(`\nMeasured: ${named("profile")?.layers}.\n`);
+    expect(measured.stderr).toMatch(/profile of change .*\n.*\n {2}--layers 0-2,14-15\n/);
   });
 
   it("prints them where no folder is given, and refuses what is no share", async () => {

@@ -28,7 +28,7 @@ test("layers have their owner's cell, and ranges in the legend", () => {
     palette,
   );
   expect(strip).toEqual([
-    "  0       4",
+    "  0 input output 4",
     "  ██▒▒░░░░██",
     "",
     "  ██ language                      layers 0, 4",
@@ -41,7 +41,7 @@ test("the legend calls sources as it is asked to, in their own cells", () => {
   const names = { task: "math expert", language: "Swahili expert" };
   const layers = [layer(0, ["language"]), layer(1, ["task"]), layer(null, ["task", "language"])];
   expect(layerStrip(layers, palette, names)).toEqual([
-    "    1",
+    "  0 input output 1",
     "  ██░░",
     "",
     "  ██ Swahili expert                             layer 0",
@@ -88,8 +88,14 @@ test("a layer of several origins lists them, and averages have their own cell", 
 
 test("a deep model has several rows", () => {
   const layers = Array.from({ length: 80 }, (_, i) => layer(i, ["task"]));
-  const cells = layerStrip(layers, palette).filter((line) => line.includes("░░░░"));
+  const strip = layerStrip(layers, palette);
+  const cells = strip.filter((line) => line.includes("░░░░"));
   expect(cells.map((line) => line.trim().length / 2)).toEqual([36, 36, 8]);
+  expect([strip[0], strip[2], strip[4]]).toEqual([
+    "  0 input 4       8       12      16      20      24      28      32    35",
+    "  36      40      44      48      52      56      60      64      68    71",
+    "  72     output 79",
+  ]);
 });
 
 test("ranges", () => {

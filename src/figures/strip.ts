@@ -1,4 +1,5 @@
-// The layer strip of a plan: one cell per layer from the input to the output, and a legend.
+// The layer strip of a plan: one cell per layer from the input to the output, and a legend. Pages draw the output at the top; here 80
+// layers in a column would push the plan off the screen, so the ends are named instead. Green is what the merge computes.
 
 import { own } from "../kit/index.js";
 import { formatRanges, visible } from "../kit/printing/index.js";
@@ -77,22 +78,24 @@ export function layerStrip(
   const lines: string[] = [];
   for (let from = 0; from < layers.length; from += PER_ROW) {
     const row = layers.slice(from, from + PER_ROW);
-    lines.push(palette.dim(`  ${ruler(row.map((entry) => entry.layer ?? 0))}`.trimEnd()));
+    const isLast = from + PER_ROW >= layers.length;
+    const numbers = row.map((entry) => entry.layer ?? 0);
+    lines.push(palette.dim(`  ${ruler(numbers, from === 0 ? " input" : "", isLast ? "output " : "")}`));
     lines.push(`  ${row.map(draw).join("")}`);
   }
   return [...lines, "", ...legend(ownership, draw, names)];
 }
 
-/** Numbers over the cells, every fourth and the last. */
-function ruler(layers: readonly number[]): string {
-  let text = "";
-  layers.forEach((layer, i) => {
-    const at = i * CELL_WIDTH;
-    const last = i === layers.length - 1;
-    const nearLast = !last && layers.length - 1 - i < 2;
-    if ((i % 4 === 0 && !nearLast) || last) text = text.padEnd(at) + String(layer);
-  });
-  return text;
+/** Numbers over the cells, every fourth and the last, and words beside the first and the last. */
+function ruler(layers: readonly number[], afterFirst: string, beforeLast: string): string {
+  const [first, last] = [`${layers[0]}${afterFirst}`, `${beforeLast}${layers.at(-1)}`];
+  const end = layers.length * CELL_WIDTH - last.length;
+  let text = first;
+  for (let i = 4; i < layers.length; i += 4) {
+    const [at, label] = [i * CELL_WIDTH, String(layers[i])];
+    if (at > text.length && at + label.length < end) text = text.padEnd(at) + label;
+  }
+  return text.padEnd(Math.max(end, text.length + 1)) + last;
 }
 
 function legend(ownership: readonly StripLayer[], draw: Drawing, names: Readonly<Record<string, string>>): string[] {
