@@ -1,7 +1,8 @@
 // Scores, and the axes and colours that they are drawn with. Nothing is imported, as the studio's page has this file too.
 
-/** Class of the colours of an expert, by its position from 0. */
-export const ownClass = (expert: number) => `own-${(expert % 6) + 1}`;
+/** Classes of an expert's accent, by its position from 0: six colours, then the same with one pattern and another. */
+export const ownClass = (expert: number) =>
+  `own-${(expert % 6) + 1}${["", " again", " again-2"][Math.floor(expert / 6) % 3]}`;
 
 export interface Span {
   readonly low: number;

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { ownClass } from "../../src/figures/scores.js";
 
 const text = readFileSync(join(import.meta.dirname, "../../assets/tokens.css"), "utf8");
 const [light = "", dark = ""] = text.split("@media (prefers-color-scheme: dark)");
@@ -60,6 +61,12 @@ function oklab([r, g, b]: Rgb): Rgb {
 const distance = (a: Rgb, b: Rgb) => 100 * Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 
 const EXPERTS = [1, 2, 3, 4, 5, 6].map((i) => `expert-${i}`);
+
+it("eighteen experts have an accent of their own, of six colours and three patterns that the style has", () => {
+  const classes = Array.from({ length: 18 }, (_, expert) => ownClass(expert));
+  expect(new Set(classes).size).toBe(18);
+  for (const name of new Set(classes.flatMap((one) => one.split(" ")))) expect(text).toContain(`\n.${name} {`);
+});
 
 describe.each(Object.entries(schemes))("in the %s scheme", (_, tokens) => {
   const of = (name: string) => tokens.get(name) ?? "";

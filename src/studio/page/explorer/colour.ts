@@ -28,8 +28,8 @@ export interface Palette {
   readonly paper: string;
   readonly empty: string;
   readonly ink: string;
-  /** By position among the accents, from 0. */
-  readonly experts: readonly string[];
+  /** By position among the experts, from 0. */
+  readonly expert: (at: number) => string;
   readonly conflict: string;
 }
 
@@ -50,6 +50,6 @@ function readPalette(): Palette {
   const token = (name: string) => style.getPropertyValue(`--${name}`).trim();
   return {
     ...{ paper: token("paper"), empty: token("raised"), ink: token("ink"), conflict: token("danger") },
-    experts: [1, 2, 3, 4, 5, 6].map((i) => token(`expert-${i}`)),
+    expert: (at) => token(`expert-${(at % 6) + 1}`),
   };
 }

@@ -55,7 +55,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
   );
   const finding = useMemo(() => comparedChanges(data, names), [data, names]);
   const ramps = useMemo(
-    () => data.experts.map((_, expert) => ramp(palette.empty, palette.experts[accentOf(expert) % 6] ?? palette.empty)),
+    () => data.experts.map((_, expert) => ramp(palette.empty, palette.expert(accentOf(expert)))),
     [data, palette, accents],
   );
   const describe = (expert: number) => (place: HeatmapCell) => {
@@ -102,7 +102,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
           };
           const longest = Math.max(0.01, ...(scale === "all" ? layerShares.flat() : (layerShares[expert] ?? [])));
           const bars = {
-            colour: palette.experts[accentOf(expert) % 6] ?? palette.ink,
+            colour: palette.expert(accentOf(expert)),
             of: (layer: number) => (layerShares[expert]?.[layer] ?? 0) / longest,
           };
           return (

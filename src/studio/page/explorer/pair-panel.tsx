@@ -37,7 +37,8 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
     () => (pair?.cells.flat() ?? []).reduce((most, cell) => Math.max(most, cell?.conflict ?? 0), 0.01),
     [pair],
   );
-  const [x, y] = [a, b].map((expert) => palette.experts[accentOf(expert)] ?? palette.paper) as [string, string];
+  const [x, own] = [a, b].map((expert) => palette.expert(accentOf(expert))) as [string, string];
+  const y = own === x ? palette.ink : own;
   // For shares of changed rows between all of the first expert's and all of the second's.
   const blends = useMemo(
     () => Array.from({ length: 17 }, (_, i) => ramp(palette.empty, mix(x, y, i / 16))),
