@@ -1,11 +1,13 @@
 // Can a merge be chosen without labels, and does it merge at all? Trains pairs of experts from one base, and scores many
 // merges of each pair, with what is known of them without labels (README.md, "Without labels").
 //
-//   node examples/miniature/label-free.js train WORLD BASE SEED   WORLD: a folder that `npm run miniature -- WORLD SEED` wrote
-//   node examples/miniature/label-free.js score WORLD BASE MATH LANGUAGE   one line of JSON for each merge
+//   node examples/miniature/label-free.js train WORLD BASE SEED [all]   WORLD: a folder that `npm run miniature -- WORLD SEED`
+//       wrote; `all`: the experts change all layers
+//   node examples/miniature/label-free.js score WORLD BASE MATH LANGUAGE FILE   appends one line of JSON for each merge
+//       that FILE lacks
 //
 // judge.js makes the tables of docs/results.md from these lines.
-import { readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { analyze, train } from "layergraft";
 import { openEngine } from "#engine";
@@ -27,8 +29,11 @@ const rowsOf = (file) =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-/** As plan.yaml, with half the steps of the language expert. @param {string} world @param {string} base @param {number} seed */
-async function trainPair(world, base, seed) {
+/**
+ * As plan.yaml, with half the steps of the language expert.
+ * @param {string} world @param {string} base @param {number} seed @param {boolean} isFree both experts change all layers
+ */
+async function trainPair(world, base, seed, isFree) {
   const like = {
     base,
     sequence_length: 128,
@@ -50,7 +55,8 @@ async function trainPair(world, base, seed) {
       template: "{prompt} {response}",
     };
     const optimizer = { ...like.optimizer, lr };
-    await train(/** @type {any} */ ({ ...like, out: join(world, name), data, steps, optimizer, train: part }));
+    const run = { ...like, out: join(world, name), data, steps, optimizer, ...(!isFree && { train: part }) };
+    await train(/** @type {any} */ (run));
   }
 }
 
@@ -150,8 +156,9 @@ function changesOf({ total, byLayer, experts: { length } }, merge) {
   return { total: figures(total), layers: byLayer.map((one) => ({ layer: one.layer, ...figures(one) })) };
 }
 
-/** @param {string} world @param {string} base @param {string} math @param {string} language */
-async function score(world, base, math, language) {
+/** @param {string} world @param {string} base @param {string} math @param {string} language @param {string} file */
+async function score(world, base, math, language, file) {
+  const scored = new Set(existsSync(file) ? rowsOf(file).map(({ name }) => name) : []);
   /** @type {Problem[]} */
   const test = rowsOf(join(world, "data/problems.jsonl")).slice(0, COUNTS.test);
   /** @type {Problem[]} */
@@ -170,6 +177,7 @@ async function score(world, base, math, language) {
   const merges = Object.fromEntries(recipes.map(({ recipe }, index) => [`merge ${index}`, recipe]));
   const analysis = await analyze({ base, experts: { ...experts, ...merges } });
   for (const [index, { group, name, recipe }] of recipes.entries()) {
+    if (scored.has(name)) continue;
     const engine = await openEngine(recipe, { threads: 1 });
     const inGrid = group === "grid";
     const graded = async (/** @type {Problem[]} */ problems) =>
@@ -185,7 +193,7 @@ async function score(world, base, math, language) {
       alignment: alignment?.pairs,
     };
     await engine.close();
-    console.log(JSON.stringify(line));
+    appendFileSync(file, `${JSON.stringify(line)}\n`);
   }
 
   /** What a merge of the grid answers and how likely it finds texts. @param {Engine} engine */
@@ -214,7 +222,7 @@ async function score(world, base, math, language) {
 }
 
 const [, , verb, world = "", ...rest] = process.argv;
-if (verb === "train") await trainPair(world, resolve(rest[0] ?? ""), Number(rest[1]));
+if (verb === "train") await trainPair(world, resolve(rest[0] ?? ""), Number(rest[1]), rest[2] === "all");
 else if (verb === "score")
-  await score(world, .../** @type {[string, string, string]} */ (rest.map((one) => resolve(one))));
+  await score(world, .../** @type {[string, string, string, string]} */ (rest.map((one) => resolve(one))));
 else throw new Error("give train or score (the first lines of label-free.js)");
