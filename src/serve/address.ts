@@ -4,11 +4,11 @@ import { isSystemError, usageError } from "../kit/index.js";
 import { isLoopback } from "./http-guard.js";
 
 export interface Address {
-  /** Default: 127.0.0.1, which only this machine reaches. */
+  /** Address to listen on. Default: `127.0.0.1`, which only this machine reaches. */
   readonly host?: string | undefined;
-  /** Default: 8000; 0 takes a free one. */
+  /** Port to listen on; 0 takes a free one. Default: 8000. */
   readonly port?: number | undefined;
-  /** Key that requests must have; needed where the host is not a loopback address. */
+  /** Key that clients must send; needed where `host` is not a loopback address. Default: none. */
   readonly apiKey?: string | undefined;
 }
 

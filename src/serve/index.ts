@@ -1,3 +1,3 @@
 export { checkKey, checkOrigin, pathOf, readBody } from "./http-guard.js";
-export { type Holding, serveModels } from "./serve-models.js";
-export type { RequestRecord } from "./server.js";
+export { type Holding, type ServeModelsOptions, serveModels } from "./serve-models.js";
+export type { RequestRecord, RunningServer } from "./server.js";

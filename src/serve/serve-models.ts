@@ -6,6 +6,8 @@ import { type RunningServer, type ServeOptions, startApiServer } from "./server.
 /** How `serveModels` has a model opened. Several models share the weights that they have in common. */
 export interface Holding extends Pick<OpenEngineOptions, "asFloats" | "cache">, Pick<EngineModelOptions, "context"> {}
 
+export type ServeModelsOptions = Omit<ServeOptions, "models" | "limits"> & EngineModelOptions;
+
 /**
  * Opens models and serves them; closing the server closes them.
  * @param open opens a model by its name
@@ -13,7 +15,7 @@ export interface Holding extends Pick<OpenEngineOptions, "asFloats" | "cache">, 
 export async function serveModels(
   names: readonly string[],
   open: (name: string, holding: Holding) => Promise<Engine>,
-  { parallel, context, ...options }: Omit<ServeOptions, "models"> & EngineModelOptions,
+  { parallel, context, ...options }: ServeModelsOptions,
 ): Promise<RunningServer> {
   await requireAddress(options);
   const models = new Map<string, OpenedEngineModel>();

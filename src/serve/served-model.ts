@@ -45,9 +45,9 @@ export interface ServedModel {
 }
 
 export interface EngineModelOptions {
-  /** Answers computed at once; default 8. */
+  /** Answers of a model computed at once. Default: 8. */
   readonly parallel?: number | undefined;
-  /** Most tokens of prompt and answer together; default the model's context, at most 8192. */
+  /** Maximum tokens of prompt and answer together. Default: the model's context, at most 8192. */
   readonly context?: number | undefined;
 }
 

@@ -58,22 +58,24 @@ const LIMITS: ServerLimits = {
 export interface ServeOptions extends Address {
   /** Models by the names that requests choose them by. */
   readonly models: ReadonlyMap<string, ServedModel>;
-  /** Answers that may wait for others to end. Default: 256. */
+  /** Answers that may wait. Further requests get status 429. Default: 256. */
   readonly queue?: number | undefined;
-  /** Origins of web pages that may use the server; "*" for all. Default: none. */
+  /** Origins of web pages that may use the server; `"*"` for all. Default: none. */
   readonly origins?: readonly string[] | undefined;
   readonly limits?: Partial<ServerLimits> | undefined;
-  readonly onRequest?: ((record: RequestRecord) => void) | undefined;
+  /** Called after each request. Default: none. */
+  readonly onRequest?: ((request: RequestRecord) => void) | undefined;
 }
 
 /** A server that listens. */
 export interface RunningServer {
-  /** Such as `http://127.0.0.1:8000`. */
+  /** Address, such as `http://127.0.0.1:8000`. The API is under `/v1`. */
   readonly url: string;
+  /** Port that it listens on. */
   readonly port: number;
   /**
-   * Stops listening, waits for the answers under way, and cancels those that take longer. Models stay open.
-   * @param graceSeconds default 10
+   * Finishes the answers under way. Where it opened the models, it frees them.
+   * @param graceSeconds seconds after which answers are cancelled. Default: 10.
    */
   close(graceSeconds?: number): Promise<void>;
 }

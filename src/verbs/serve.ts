@@ -1,44 +1,24 @@
 import type { CallOptions } from "../kit/index.js";
-import { type Holding, type RequestRecord, serveModels } from "../serve/index.js";
+import {
+  type Holding,
+  type RequestRecord,
+  type RunningServer,
+  type ServeModelsOptions,
+  serveModels,
+} from "../serve/index.js";
 import { Model, type ModelInput, type OpenModelOptions, openInBackend } from "./model.js";
 
 /** A request that the server answered or refused. */
 export type ServedRequest = RequestRecord;
 
 /** Options of `serve`. `signal` and `onProgress` are for opening the models, whose names are in the phase. */
-export interface ServeOptions extends OpenModelOptions {
-  /** Address to listen on. Default: `127.0.0.1`, which only this machine reaches. */
-  readonly host?: string | undefined;
-  /** Port to listen on; 0 takes a free one. Default: 8000. */
-  readonly port?: number | undefined;
-  /** Key that clients must send; needed where `host` is not a loopback address. Default: none. */
-  readonly apiKey?: string | undefined;
-  /** Origins of web pages that may use the server; `"*"` for all. Default: none. */
-  readonly origins?: readonly string[] | undefined;
-  /** Answers of a model computed at once. Default: 8. */
-  readonly parallel?: number | undefined;
-  /** Answers that may wait. Further requests get status 429. Default: 256. */
-  readonly queue?: number | undefined;
-  /** Maximum tokens of prompt and answer together. Default: the model's context, at most 8192. */
-  readonly context?: number | undefined;
+export interface ServeOptions extends OpenModelOptions, ServeModelsOptions {
   /** Called with each model when it is ready; the server closes it. Default: none. */
   readonly onOpen?: ((name: string, model: Model) => void) | undefined;
-  /** Called after each request. Default: none. */
-  readonly onRequest?: ((request: ServedRequest) => void) | undefined;
 }
 
 /** A server that listens. Close it, or declare it with `await using`. */
-export interface ModelServer extends AsyncDisposable {
-  /** Address, such as `http://127.0.0.1:8000`. The API is under `/v1`. */
-  readonly url: string;
-  /** Port that it listens on. */
-  readonly port: number;
-  /**
-   * Finishes the answers under way, then frees the models.
-   * @param graceSeconds seconds after which answers are cancelled. Default: 10.
-   */
-  close(graceSeconds?: number): Promise<void>;
-}
+export interface ModelServer extends RunningServer, AsyncDisposable {}
 
 /**
  * Serves models over the OpenAI API. Several models share the weights that they have in common.
