@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { basename } from "node:path";
 import { parseHubName } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
@@ -64,10 +65,7 @@ export function add(program: Command): void {
     );
     if (flags.json) print(JSON.stringify({ url: server.url, models: names }));
     else print(`Serving ${formatSome(names)} at ${server.url}/v1`);
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener("abort", () => resolve());
-    });
+    if (!signal.aborted) await once(signal, "abort");
     info(flags, "Finishing the answers under way. Press Ctrl-C again to stop at once.");
     await server.close();
   });

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { resolve } from "node:path";
 import { shareRecipe, startStudio } from "../../studio/index.js";
 import { info, interruptSignal, parsePort, print, withCommonOptions } from "../shared/output.js";
@@ -32,10 +33,7 @@ export function add(program: Command): void {
       if (flags.json) print(JSON.stringify({ url: studio.url }));
       else print(`Studio of ${folder} at ${studio.url}`);
       if (flags.open) openBrowser(studio.url);
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener("abort", () => resolve());
-      });
+      if (!signal.aborted) await once(signal, "abort");
       if (studio.isBusy()) info(flags, "Cancelling what runs. Merges and experiments can be resumed.");
     } finally {
       await studio.close();
