@@ -18,7 +18,7 @@ let errors = "";
 async function run(...args: string[]): Promise<string> {
   errors = "";
   const program = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
-  addEvalCommand(program);
+  addEvalCommand(program as never);
   addCompareCommand(program as never);
   for (const command of program.commands) command.exitOverride().configureOutput({ writeErr: () => undefined });
   let text = "";

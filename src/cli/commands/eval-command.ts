@@ -1,8 +1,6 @@
 import { join } from "node:path";
-import { type Command, Option } from "commander";
 import {
   BLEU_TOKENIZERS,
-  type BleuTokenizer,
   HUB_SCORES,
   type LoadedTask,
   loadTasks,
@@ -31,19 +29,10 @@ import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from
 import { isFile } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatDuration, plural, write } from "../../kit/printing/index.js";
+import { evaluateTasks, type OpenedBackend, openServer, openStarted } from "../../verbs/shared/index.js";
 import {
-  evaluateTasks,
-  type OpenedBackend,
-  type OpenServerOptions,
-  openServer,
-  openStarted,
-} from "../../verbs/shared/index.js";
-import {
-  type EngineOptions,
   openByFlags,
-  type SamplingFlags,
   SOURCE_ARGUMENT,
-  type TemplateFlags,
   withAnswerOptions,
   withEngineOptions,
   withTemplateOption,
@@ -63,6 +52,7 @@ import {
   runWithProgress,
   warn,
 } from "../shared/output.js";
+import { type Command, Option } from "../shared/typed.js";
 
 /** The last prints the table, and writes files of the hub. */
 const FORMATS = [...SCORE_FORMATS, "hub"] as const;
@@ -71,43 +61,12 @@ const BACKEND_HELP =
   "engine, llama (llama.cpp), openai:URL (vLLM, SGLang and others), or serve:'COMMAND {model} {port}', which starts and stops your " +
   "own server";
 
-interface EvalFlags
-  extends Omit<EngineOptions, "backend">,
-    TemplateFlags,
-    Partial<Omit<SamplingFlags, "seed" | "batch">>,
-    Pick<OpenServerOptions, "model" | "tokenizer" | "concurrency" | "timeout" | "retries" | "startTimeout"> {
-  readonly backend?: string;
-  readonly batch?: number;
-  readonly apiKeyEnv?: string;
-  readonly out?: string;
-  readonly seed: number;
-  readonly repeats?: number;
-  readonly tasks?: string[];
-  readonly list?: boolean;
-  readonly protocol?: string[];
-  readonly shots?: number;
-  readonly limit?: number;
-  readonly prompts?: string;
-  readonly data?: string;
-  readonly resume?: boolean;
-  readonly dryRun?: boolean;
-  readonly skipUnanswered?: boolean;
-  readonly show?: number;
-  readonly allowCode?: boolean;
-  readonly unsafeCode?: boolean;
-  readonly python?: string;
-  readonly codeTimeout?: number;
-  readonly tokenize?: BleuTokenizer;
-  readonly resamples?: number;
-  readonly format: (typeof FORMATS)[number];
-}
-
 const parseSeconds = parseNumber(
   (value) => value > 0 && value <= 86_400,
   "It must be a number of seconds, at most 86400.",
 );
 
-export function add(program: Command): void {
+function declared(program: Command) {
   const command = program
     .command("eval")
     .description(
@@ -131,10 +90,7 @@ export function add(program: Command): void {
     .addOption(
       new Option("--tokenize <name>", "BLEU tokenizer").choices(BLEU_TOKENIZERS).default(undefined, "by language"),
     );
-  withAnswerOptions(
-    command,
-    new Option("--max-new-tokens <n>", "maximum tokens of an answer (default: the protocol's)"),
-  )
+  const answering = withAnswerOptions("maximum tokens of an answer (default: the protocol's)")(command)
     .option("--repeats <n>", "sampled answers per item, averaged (default: 1)", parsePositive)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for results, samples and answers")
@@ -163,7 +119,13 @@ export function add(program: Command): void {
     .option("--retries <n>", "retries on transient errors (default: 6)", parseCount)
     .option("--start-timeout <seconds>", "seconds to wait for the server to start (default: 900)", parseSeconds)
     .option("--api-key-env <name>", "environment variable with the server's API key");
-  withEngineOptions(withTemplateOption(command)).action(async (source: string | undefined, flags: EvalFlags) => {
+  return withEngineOptions(withTemplateOption(answering));
+}
+
+type EvalFlags = ReturnType<ReturnType<typeof declared>["opts"]>;
+
+export function add(program: Command): void {
+  declared(program).action(async (source, flags) => {
     if (flags.list) return list(flags);
     if (source === undefined)
       throw usageError("Missing the model to evaluate. Pass a folder, a recipe, or a server's name for a model.");

@@ -5,10 +5,8 @@ import { loadYaml } from "../../kit/settings/index.js";
 import type { ExplainedTensor } from "../../merge/analysis/index.js";
 import { type ExplainResult, explain } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
-import { print, printJson, withWorkOptions } from "../shared/output.js";
+import { addToList, print, printJson, withWorkOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
-
-const collect = (source: string, before: string[] = []) => [...before, source];
 
 export function add(program: Command): void {
   const command = program
@@ -19,7 +17,7 @@ export function add(program: Command): void {
         "The exit status is 1 if a tensor is not explained.",
     )
     .argument("<merged>", "merged model: FOLDER, or a name on the hub")
-    .option("--from <model>", "model that it may be made of; pass it once for each", collect)
+    .option("--from <model>", "model that it may be made of; pass it once for each", addToList)
     .option("--base <model>", "model that those were fine-tuned from");
   withWorkOptions(command).action(async (merged, options) => {
     const { from = [], base } = options;

@@ -1,4 +1,3 @@
-import type { Command } from "commander";
 import { right, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatBytes, formatPercent, formatSome, plural } from "../../kit/printing/index.js";
@@ -10,9 +9,10 @@ import {
   type ExtractionPlan,
   planExtraction,
 } from "../../merge/extract/index.js";
-import { type ExtractOptions, extract } from "../../verbs/index.js";
+import { extract } from "../../verbs/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
+  addToList,
   elapsed,
   info,
   parseCount,
@@ -21,23 +21,15 @@ import {
   print,
   printJson,
   runWithProgress,
-  type WorkOptions,
   warn,
   withWorkOptions,
 } from "../shared/output.js";
-import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
-
-interface ExtractFlags extends WorkOptions, PushFlags, Omit<ExtractOptions, keyof WorkOptions | "model" | "out"> {
-  readonly model: string;
-  readonly out?: string;
-  readonly dryRun?: boolean;
-}
+import { checkPushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
+import type { Command } from "../shared/typed.js";
 
 const parseEnergy = parseNumber((share) => share > 0 && share <= 1, "It must be a number above 0 and at most 1.");
 
-const addPattern = (pattern: string, earlier: readonly string[] = []) => [...earlier, pattern];
-
-export function add(program: Command): void {
+function declared(program: Command) {
   const command = program
     .command("extract")
     .description(
@@ -52,17 +44,21 @@ export function add(program: Command): void {
     .option("--rank <n>", `largest rank (default: ${DEFAULT_RANK}, or no limit with --energy)`, parsePositive)
     .option("--energy <share>", "use the smallest ranks that keep this share of the squared change", parseEnergy)
     .option("--linear-only", "leave norms, biases and embeddings at the base's")
-    .option("--include <pattern>", "tensors to extract, such as *.self_attn.*; repeatable (default: all)", addPattern)
-    .option("--exclude <pattern>", "tensors to leave at the base's; repeatable", addPattern)
+    .option("--include <pattern>", "tensors to extract, such as *.self_attn.*; repeatable (default: all)", addToList)
+    .option("--exclude <pattern>", "tensors to leave at the base's; repeatable", addToList)
     .option("--seed <n>", "random seed (default: 0)", parseCount)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder to write; it appears when it is complete")
     .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
     .option("--force", "replace an existing adapter that extract wrote");
-  withWorkOptions(withPushOptions(command)).action(run);
+  return withWorkOptions(withPushOptions(command));
 }
 
-async function run(options: ExtractFlags): Promise<void> {
+export function add(program: Command): void {
+  declared(program).action(run);
+}
+
+async function run(options: ReturnType<ReturnType<typeof declared>["opts"]>): Promise<void> {
   const start = performance.now();
   const { base, rank, energy, linearOnly, include, exclude, seed, out, force } = options;
   if (out === undefined && !options.dryRun) {

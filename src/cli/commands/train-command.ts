@@ -1,5 +1,4 @@
 import { basename, isAbsolute, join } from "node:path";
-import { type Command, Option } from "commander";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
   lossPage,
@@ -31,7 +30,6 @@ import {
   TRL_FILES,
   TRL_PRECISIONS,
   type TrainProgress,
-  type TrlPrecision,
   trainRun,
 } from "../../train/index.js";
 import { hubAccess } from "../shared/hub-access.js";
@@ -45,19 +43,9 @@ import {
   printJson,
   withCommonOptions,
 } from "../shared/output.js";
-import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
+import { checkPushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 import { attributeOf, fieldOption } from "../shared/recipe-flags.js";
-
-interface TrainFlags extends PushFlags {
-  readonly resume?: boolean;
-  readonly force?: boolean;
-  readonly dryRun?: boolean;
-  readonly preview?: number;
-  readonly engine: "embedded" | "trl";
-  readonly gpus?: number;
-  readonly machines?: number;
-  readonly precision?: TrlPrecision;
-}
+import { adding, type Command, Option } from "../shared/typed.js";
 
 /** Writes the run for PyTorch. */
 async function handOver(
@@ -80,7 +68,7 @@ async function handOver(
   ]);
 }
 
-export function add(program: Command): void {
+function declared(program: Command) {
   const command = program
     .command("train")
     .description(
@@ -94,7 +82,7 @@ export function add(program: Command): void {
     .option("--preview <n>", "print the first n examples as the model sees them, and exit", parsePositive)
     .option("--resume", "resume an interrupted run; the weights are bit-identical")
     .option("--force", "replace an existing run in --out");
-  withPushOptions(command)
+  const pushed = withPushOptions(command)
     .optionsGroup("PyTorch (TRL):")
     .addOption(
       new Option("--engine <engine>", "trainer; trl writes a folder to run with PyTorch")
@@ -106,8 +94,13 @@ export function add(program: Command): void {
     .addOption(
       new Option("--precision <type>", "type of weights (default: auto, bfloat16 on a GPU)").choices(TRL_PRECISIONS),
     );
-  addFieldFlags(command);
-  withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
+  return withCommonOptions(withFieldFlags(pushed));
+}
+
+type TrainFlags = ReturnType<ReturnType<typeof declared>["opts"]>;
+
+export function add(program: Command): void {
+  declared(program).action(async (file, flags) => {
     const { run, ...folders } = await readRunOf(file, flags);
     const signal = interruptSignal();
     const start = performance.now();
@@ -156,14 +149,15 @@ export function add(program: Command): void {
   });
 }
 
-function addFieldFlags(command: Command): void {
+const withFieldFlags = adding<unknown>((command) => {
   for (const field of runFields()) {
     const option = fieldOption(field, field.name).helpGroup(groupOf(field.name));
     // Shown only: the schema checks the values of flags and of files alike.
     if (field.choices) option.argChoices = [...field.choices];
     command.addOption(option);
   }
-}
+  return command;
+});
 
 const FIELD_GROUPS: Readonly<Record<string, string>> = {
   lora: "LoRA:",

@@ -1,7 +1,7 @@
 // Flags of commands that run a model, and how they open it.
 
 import { availableParallelism } from "node:os";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { BACKENDS, type BackendName, isGguf } from "../../export/llama/index.js";
@@ -49,7 +49,7 @@ export const withBackendOption = adding<Pick<EngineOptions, "backend">>((command
 );
 
 /** Adds the options of `EngineOptions`, but for the backend. */
-export const withEngineOptions = adding<EngineOptions>((command) =>
+export const withEngineOptions = adding<Omit<EngineOptions, "backend">>((command) =>
   withCommonOptions(
     command
       .optionsGroup("Engine:")
@@ -136,25 +136,29 @@ export type SamplingFlags = Pick<
 /** Adds the options of `SamplingFlags`. */
 export const withSamplingOptions = (maxNewTokens: number) =>
   adding<SamplingFlags>((command) =>
-    withAnswerOptions(command, new Option("--max-new-tokens <n>", "maximum tokens of an answer").default(maxNewTokens))
+    withAnswerOptions(
+      "maximum tokens of an answer",
+      maxNewTokens,
+    )(command)
       .option("--seed <n>", "random seed", parseCount, 0)
       .option("--stop <text...>", "strings that end an answer"),
   );
 
-/** Adds the options of how an answer is drawn. @param length the one of its most tokens, with its default */
-export function withAnswerOptions(command: Command, length: Option): Command {
-  return command
-    .optionsGroup("Sampling:")
-    .addOption(length.argParser(parseCount))
-    .option(
-      "--temperature <t>",
-      "temperature; 0 takes the most likely token",
-      parseNumber((value) => value >= 0 && value <= 10, "It must be a number from 0 to 10."),
-      0,
-    )
-    .option("--top-k <k>", "sample from the k most likely tokens", parsePositive)
-    .option("--top-p <p>", "sample from the most likely tokens up to this total probability", parseShare);
-}
+/** Adds the options of how an answer is drawn. @param length what the one of its most tokens says, and its default */
+export const withAnswerOptions = (length: string, maxNewTokens?: number) =>
+  adding<Pick<SamplingFlags, "maxNewTokens" | "temperature" | "topK" | "topP">>((command) =>
+    command
+      .optionsGroup("Sampling:")
+      .addOption(new Option("--max-new-tokens <n>", length).default(maxNewTokens).argParser(parseCount))
+      .option(
+        "--temperature <t>",
+        "temperature; 0 takes the most likely token",
+        parseNumber((value) => value >= 0 && value <= 10, "It must be a number from 0 to 10."),
+        0,
+      )
+      .option("--top-k <k>", "sample from the k most likely tokens", parsePositive)
+      .option("--top-p <p>", "sample from the most likely tokens up to this total probability", parseShare),
+  );
 
 export function samplingOf(flags: SamplingFlags): GenerateOptions {
   const { maxNewTokens, temperature, topK, topP, seed, stop, batch } = flags;

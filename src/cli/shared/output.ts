@@ -125,6 +125,9 @@ export const parseNumber =
 
 export const parseShare = parseNumber((value) => value >= 0 && value <= 1, "It must be a number from 0 to 1.");
 
+/** The values of a repeatable flag. */
+export const addToList = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value];
+
 /** Parses a repeatable NAME=SOURCE into sources by name. */
 export function parseNamed(
   text: string,

@@ -1,9 +1,9 @@
-import type { Command } from "commander";
 import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
 import { formatBytes, plural, shellQuote } from "../../kit/printing/index.js";
 import { checkPush, pushNotes } from "../../merge/output/index.js";
 import { type PushOptions, type PushResult, push } from "../../verbs/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
+import { adding } from "./typed.js";
 
 export interface PushFlags extends CommonOptions {
   readonly push?: string;
@@ -11,11 +11,11 @@ export interface PushFlags extends CommonOptions {
 }
 
 /** Adds `PushFlags`. */
-export function withPushOptions(command: Command): Command {
-  return command
+export const withPushOptions = adding<Pick<PushFlags, "push" | "private">>((command) =>
+  command
     .option("--push <org/name>", "push the result to this repository on the Hugging Face hub")
-    .option("--private", "create the repository as private; needs --push");
-}
+    .option("--private", "create the repository as private; needs --push"),
+);
 
 /** Checks before the work that its result can be pushed. */
 export async function checkPushFlags(flags: PushFlags): Promise<void> {
