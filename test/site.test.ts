@@ -11,6 +11,8 @@ import { temporaryFolder } from "./support/checkpoints.js";
 
 const ROOT = join(import.meta.dirname, "..");
 const SITE = join(ROOT, "docs/site");
+/** What was built for BASE before. */
+const BUILT = process.env.LAYERGRAFT_SITE;
 /** Below a path, as on a project page. */
 const BASE = "/some/project/";
 const TYPES: Record<string, string> = {
@@ -25,7 +27,7 @@ if (!installed) process.stderr.write("NOT TESTED: the documentation site. Run: n
 
 // VitePress and what it needs are not among the packages that npm ci installs at the root.
 describe.skipIf(!installed)("the documentation site", { tags: ["slow"] }, () => {
-  const folder = join(temporaryFolder(), "site");
+  const folder = BUILT ? join(ROOT, BUILT) : join(temporaryFolder(), "site");
   let files: string[] = [];
   let server: Server;
   let host = "";
@@ -33,7 +35,7 @@ describe.skipIf(!installed)("the documentation site", { tags: ["slow"] }, () => 
   beforeAll(async () => {
     const vitepress = join(SITE, "node_modules/vitepress/bin/vitepress.js");
     const options = { cwd: SITE, env: { ...process.env, SITE_BASE: BASE }, stdio: "pipe" } as const;
-    execFileSync(process.execPath, [vitepress, "build", "--outDir", folder], options);
+    if (!BUILT) execFileSync(process.execPath, [vitepress, "build", "--outDir", folder], options);
     files = readdirSync(folder, { recursive: true, encoding: "utf8" }).map((file) => file.replaceAll("\\", "/"));
     server = createServer(({ url = "" }, response) => {
       const path = decodeURIComponent(new URL(url, "http://site").pathname);
