@@ -298,11 +298,10 @@ def main():
         parameter.requires_grad_(not trained.isdisjoint(files[plain(name)]))
     steps = Steps(load("holdout.jsonl") if RUN["holdout"] else None)
     tokenizer = AutoTokenizer.from_pretrained(RUN["base"])
-    # TRL balances the experts of every mixture and writes that to its configuration; transformers only where that says so.
+    # TRL balances the experts of mixtures and writes that to their configuration; transformers only where that says so.
     text = model.config.get_text_config()
     routing = {key: getattr(text, key) for key in ("output_router_logits", "router_aux_loss_coef") if hasattr(text, key)}
-    if routing and not routing.get("output_router_logits"):
-        args.router_aux_loss_coef = 0.0
+    args.router_aux_loss_coef = routing.get("router_aux_loss_coef", 0.0) if routing.get("output_router_logits") else 0.0
     steps.trainer = trainer = Trainer(model, args, data_collator=collate, train_dataset=load("data.jsonl"),
                                       processing_class=tokenizer, callbacks=[steps])
     for key, value in routing.items():

@@ -50,13 +50,17 @@ export function peftTargets(
   const lastName = (module: string) => module.slice(module.lastIndexOf(".") + 1);
   const names = new Set(modules.map(({ module }) => lastName(module)));
   const layers = new Set(modules.flatMap(({ layer }) => (layer === null ? [] : [layer])));
-  const named = [...tensors].flatMap(([name, { layer }]) => {
-    const module = name.replace(/\.weight$/, "");
-    return name.endsWith(".weight") && names.has(lastName(module)) ? [{ module, layer }] : [];
-  });
+  // PEFT looks at modules that hold modules, too, such as the clipped ones of Gemma 4's vision tower, and counts any layers.
+  const named = [...tensors].flatMap(([name, { layer }]) =>
+    [...name.matchAll(/\./g)].flatMap(({ index }) => {
+      const module = name.slice(0, index);
+      const counted = layer ?? Number(/^.*?\.[^.]*\.(\d+)\./.exec(name)?.[1] ?? Number.NaN);
+      return names.has(lastName(module)) ? [{ module, layer: counted }] : [];
+    }),
+  );
   const own = new Set(modules.map(({ module }) => module));
   if (named.every(({ module }) => own.has(module))) return { targetModules: [...names], layersToTransform: null };
-  const inLayers = named.filter(({ layer }) => layer !== null && layers.has(layer));
+  const inLayers = named.filter(({ layer }) => layers.has(layer));
   const areInLayers = modules.every(({ layer }) => layer !== null);
   if (areInLayers && inLayers.every(({ module }) => own.has(module))) {
     return { targetModules: [...names], layersToTransform: [...layers].sort((a, b) => a - b) };

@@ -58,6 +58,24 @@ describe("planLora", () => {
     });
   });
 
+  // PEFT fails on Gemma 4's clipped modules: github.com/huggingface/peft/issues/3129.
+  it("does not name a vision tower's modules, which hold modules or are numbered as layers", () => {
+    const text = (layer: number) => [
+      `model.language_model.layers.${layer}.self_attn.q_proj.weight`,
+      { layer, part: "q_proj" as const, shape: [2, 2] },
+    ];
+    const targets = (tower: string) => {
+      const vision = { layer: null, part: "other" as const, shape: [2, 2] };
+      const tensors = new Map([text(0), text(1), [tower, vision]] as [string, LoraBaseTensor][]);
+      return planLora(new Set([text(0)[0] as string]), { tensors }, settings).targets;
+    };
+    const whole = { targetModules: ["model.language_model.layers.0.self_attn.q_proj"], layersToTransform: null };
+    const tower = "model.vision_tower.encoder.layers.";
+    expect(targets(`${tower}0.self_attn.q_proj.linear.weight`)).toMatchObject(whole);
+    expect(targets(`${tower}0.self_attn.q_proj.weight`)).toMatchObject(whole);
+    expect(targets(`${tower}2.self_attn.q_proj.weight`)).toMatchObject({ layersToTransform: [0] });
+  });
+
   it("scales by alpha over the rank, or over its root", () => {
     expect(plan("layers").scale).toBe(1.5);
     expect(plan("layers", { rank_stabilised: true }).scale).toBe(3);
