@@ -55,7 +55,7 @@ const fixture = (name) => JSON.parse(readFileSync(path(`../test/fixtures/${name}
 /** The families that the engine runs, and what their cases in test/fixtures found. */
 function families() {
   const differences = fixture("decoders/differences.json");
-  const { cohere: _refused, ...converted } = fixture("gguf/converted.json");
+  const converted = fixture("gguf/converted.json");
   /** Of a model, and of its text part. @param {{ model_type?: string, text_config?: { model_type?: string } }} config */
   const typesOf = (config) => [config.text_config?.model_type, config.model_type].filter((type) => type !== undefined);
   /** @type {{ configs: Record<string, { model_type?: string }> }[]} */

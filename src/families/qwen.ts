@@ -86,7 +86,13 @@ export const qwen: readonly Family[] = [
       ...heads(fields),
       ropes: [readRope({ fields, ...sizes, theta: 500_000, aliases: { mrope: "default" } })],
     }),
-    llamaCpp: QWEN_3, // what its text part is
+    llamaCpp: {
+      ...QWEN_3,
+      name: "qwen3vl",
+      sections: [24, 20, 20],
+      // What its text part is.
+      read: { className: "Qwen3ForCausalLM", fields: (read) => ({ ...readBiases(read), model_type: "qwen3" }) },
+    },
   },
   {
     name: "Qwen 2 MoE",
@@ -184,7 +190,7 @@ export const qwen: readonly Family[] = [
       num_key_value_heads: 4,
     },
     traits: apartTraits,
-    llamaCpp: { name: "qwen35", recurrence: "delta", tiled: true, sections: true, names: DELTA_NAMES },
+    llamaCpp: { name: "qwen35", recurrence: "delta", tiled: true, sections: [11, 11, 10], names: DELTA_NAMES },
   },
   {
     name: "Qwen 3.5 MoE",
@@ -205,7 +211,7 @@ export const qwen: readonly Family[] = [
       ...apartTraits(fields, sizes),
       experts: besideShared(fields, sizes, { normaliser: 0 }),
     }),
-    llamaCpp: { ...DELTA, name: "qwen35moe", tiled: true, sections: true },
+    llamaCpp: { ...DELTA, name: "qwen35moe", tiled: true, sections: [11, 11, 10] },
   },
 ];
 

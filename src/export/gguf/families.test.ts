@@ -103,3 +103,7 @@ it("exaone4 has its windows in models of 64 layers", () => {
     Array.from({ length: 64 }, (_, layer) => (layer % 4 === 3 ? 0 : 1)),
   );
 });
+
+it("cohere with norms of queries and keys is refused, which are read in models of 64 layers and more", async () => {
+  await expect(written("cohere")).rejects.toThrow(/it has norms of queries and keys/);
+});

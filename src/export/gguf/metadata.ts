@@ -94,9 +94,10 @@ function recurrenceKeys({ recurrence, layers }: DecoderSpec): Keys {
   const every = isFull.indexOf(true) + 1;
   const isRegular = every > 0 && isFull.every((full, layer) => full === ((layer + 1) % every === 0));
   const value = isFull.map((full) => (full ? 0 : 1));
-  const places: Keys = isRegular
-    ? [["full_attention_interval", u32(every)]]
-    : [["attention.recurrent_layers", { type: "array", of: "bool", value }]];
+  const places: Keys = [
+    ...(isRegular ? [["full_attention_interval", u32(every)] as const] : []),
+    ["attention.recurrent_layers", { type: "array", of: "bool", value }],
+  ];
   return [
     ["ssm.conv_kernel", u32(kernel)],
     ["ssm.state_size", u32(state.keyWidth)],
@@ -180,20 +181,18 @@ function byLayer(value: readonly number[]): MetadataValue {
 }
 
 function rotationKeys(rope: RopeSpec, architecture: LlamaCpp): Keys {
-  const { dimensions, theta } = rope;
-  const half = dimensions / 2;
-  const [time, height] = [Math.ceil(half / 3), Math.ceil((half - Math.ceil(half / 3)) / 2)];
-  const value = [time, height, half - time - height, 0];
+  const { dimensions, theta, sections = architecture.sections } = rope;
   return [
     ["rope.dimension_count", u32(dimensions)],
     ["rope.freq_base", f32(theta)],
-    // In text alone, all axes are the same.
-    ...(architecture.sections ? ([["rope.dimension_sections", { type: "array", of: "i32", value }]] as const) : []),
+    ...(architecture.sections && sections
+      ? ([["rope.dimension_sections", { type: "array", of: "i32", value: [...sections, 0] }]] as const)
+      : []),
     ...scalingKeys(rope, architecture),
   ];
 }
 
-function scalingKeys(rope: RopeSpec, architecture: LlamaCpp): [string, MetadataValue][] {
+function scalingKeys(rope: RopeSpec, architecture: LlamaCpp): Keys {
   const { scaling, long, attentionFactor } = rope;
   if (scaling === null || architecture.ropeDivisors?.includes("always")) return [];
   if (scaling.type === "linear") {
@@ -203,12 +202,11 @@ function scalingKeys(rope: RopeSpec, architecture: LlamaCpp): [string, MetadataV
     ];
   }
   if (hasDivisors(rope, architecture)) {
-    const context = u32(long?.above ?? 0);
-    return [
-      ...(long ? [["rope.scaling.type", text("longrope")] as [string, MetadataValue]] : []),
-      ...(long ? [["rope.scaling.original_context_length", context] as [string, MetadataValue]] : []),
-      ["rope.scaling.attn_factor", f32(attentionFactor)],
+    const keys: Keys = [
+      ["rope.scaling.type", text("longrope")],
+      ["rope.scaling.original_context_length", u32(long?.above ?? 0)],
     ];
+    return [...(long ? keys : []), ...factorKeys(attentionFactor)];
   }
   if (scaling.type !== "yarn") return [];
   const { factor, original } = scaling;
@@ -218,9 +216,13 @@ function scalingKeys(rope: RopeSpec, architecture: LlamaCpp): [string, MetadataV
     ["rope.scaling.type", text("yarn")],
     ["rope.scaling.factor", f32(factor)],
     ["rope.scaling.original_context_length", u32(original)],
-    ["rope.scaling.attn_factor", f32(attentionFactor / computed)],
+    ...factorKeys(attentionFactor / computed),
   ];
 }
+
+/** A factor of cosine and sine; 1 where the key is missing. */
+const factorKeys = (factor: number): Keys =>
+  Math.abs(factor - 1) < 1e-6 ? [] : [["rope.scaling.attn_factor", f32(factor)]];
 
 /** Whether the frequencies are given by divisors, and not computed by llama.cpp. */
 function hasDivisors({ scaling, long }: RopeSpec, { ropeDivisors = [] }: LlamaCpp): boolean {

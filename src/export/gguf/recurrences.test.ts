@@ -64,7 +64,7 @@ describe("the gated delta rule", () => {
     const file = await exportModel(await writeDecoder(join(folder, "qwen35"), settings));
     const { metadata, stored, written } = file;
     expect(file.architecture).toBe("qwen35");
-    expect(metadata).toMatchObject({ ...keys, "rope.dimension_sections": [1, 1, 1, 0] });
+    expect(metadata).toMatchObject({ ...keys, "rope.dimension_sections": [11, 11, 10, 0] });
     const order = [0, 3, 1, 4, 2, 5];
     /** Rows of value heads after `from` others. */
     const tiled = (rows: Rows, size: number, from = 0) => {

@@ -115,7 +115,7 @@ function isMatrix({ name, shape }: TypedTensor): boolean {
   return (
     shape.length > 1 &&
     name.endsWith("weight") &&
-    !/(_norm|ffn_gate_inp|ssm_conv1d|shortconv\.conv)\.weight$/.test(name)
+    !/(_norm|ffn_gate_inp|ffn_gate_inp_shexp|ssm_conv1d|shortconv\.conv)\.weight$/.test(name)
   );
 }
 

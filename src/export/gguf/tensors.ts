@@ -86,8 +86,7 @@ export function planTensors(
       else addStateSpace(list, index, own, weights);
     }
     if (weights.sharedGate) {
-      const { weight } = weights.sharedGate;
-      list.add(`blk.${index}.ffn_gate_inp_shexp.weight`, index, weight.shape.slice(1), [list.rows(weight)]);
+      list.addWeight(`blk.${index}.ffn_gate_inp_shexp.weight`, weights.sharedGate.weight, index);
     }
     if (experts) addExperts(list, index, experts, architecture);
   }

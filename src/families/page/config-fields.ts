@@ -112,6 +112,15 @@ export class ConfigFields {
     return [];
   }
 
+  /** A list of exactly `length` whole numbers of at least 0. */
+  counts(field: string, length: number): number[] {
+    const value = this.get(field);
+    const isCount = (x: unknown) => typeof x === "number" && Number.isSafeInteger(x) && x >= 0;
+    if (Array.isArray(value) && value.length === length && value.every(isCount)) return value;
+    this.#wrong(field, value, `a list of ${length} whole numbers of at least 0`);
+    return [];
+  }
+
   /** A list of exactly `length` entries, each one of the choices; null where the value is null or missing. */
   choicesOrNull<T extends string | number>(field: string, length: number, choices: readonly T[]): T[] | null {
     if (this.#isNothing(field)) return null;

@@ -61,8 +61,8 @@ export interface LlamaCpp {
   readonly fused?: boolean;
   /** Whether scales of embeddings and logits are multiplied into its tensors. Default false. */
   readonly folds?: boolean;
-  /** Whether it reads how many dimensions follow each axis of an image. Default false. */
-  readonly sections?: boolean;
+  /** How many pairs follow each axis of an image where the model does not say it. Default: it has no such axes. */
+  readonly sections?: readonly number[];
   /** Its mixture of experts. Default: it has none. */
   readonly experts?: LlamaCppExperts;
   /** Another graph, of models of this family that have no recurrence, or that have experts. */

@@ -144,9 +144,12 @@ function makeRope(
     ...(made.dynamic ? { dynamic: made.dynamic } : {}),
     attentionFactor: made.attentionFactor ?? 1,
     theta,
+    ...(parameters?.has(SECTIONS) ? { sections: parameters.counts(SECTIONS, 3) } : {}),
     scaling: made.scaling ?? null,
   };
 }
+
+const SECTIONS = "mrope_section";
 
 const PART = "partial_rotary_factor";
 export const ORIGINAL_LENGTH = "original_max_position_embeddings";

@@ -185,6 +185,8 @@ export interface RopeSpec {
   readonly attentionFactor: number;
   /** Base of the frequencies before they were scaled. */
   readonly theta: number;
+  /** How many pairs follow each axis of an image; in text, all axes are the same. */
+  readonly sections?: readonly number[];
   /** How the frequencies were scaled; null where they were not. They follow from it: for programs that compute their own. */
   readonly scaling: RopeScaling | null;
 }
