@@ -56,9 +56,12 @@ export const apertus: readonly Family[] = [
       ropeDivisors: ["one"],
       read: {
         className: "ApertusForCausalLM",
-        modules: Object.fromEntries(
-          ["alpha_p", "alpha_n", "beta", "eps"].map((name) => [`xielu.${name}`, `mlp.act_fn.${name}`]),
-        ),
+        lists: {
+          "xielu.alpha_p": { module: "mlp.act_fn.alpha_p", shape: [1] },
+          "xielu.alpha_n": { module: "mlp.act_fn.alpha_n", shape: [1] },
+          "xielu.beta": { module: "mlp.act_fn.beta", shape: [] },
+          "xielu.eps": { module: "mlp.act_fn.eps", shape: [] },
+        },
         fields: () => ({ hidden_act: "xielu" }),
       },
     },

@@ -163,6 +163,7 @@ function readFields(read: GgufMetadata) {
     hidden_size_per_layer_input: number("embedding_length_per_layer_input") ?? 0,
     vocab_size_per_layer_input: vocabulary,
     final_logit_softcapping: number("final_logit_softcapping") || null,
+    rope_scaling: null,
     rope_parameters: {
       sliding_attention: {
         rope_type: "default",

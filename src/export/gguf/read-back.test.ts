@@ -10,7 +10,7 @@ import { copyDecoder, writeWide } from "../../../test/support/export-fixtures.js
 import { type ReadTensor, readGguf } from "../../../test/support/gguf-reader.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
-import { openCheckpoint } from "../../formats/checkpoint/index.js";
+import { type Checkpoint, openCheckpoint } from "../../formats/checkpoint/index.js";
 import { openSafetensors, readTensor } from "../../formats/safetensors/index.js";
 import { LayergraftError } from "../../kit/index.js";
 import { planRecipe } from "../../merge/index.js";
@@ -43,6 +43,9 @@ async function tensorsOf(source: string): Promise<Map<string, Buffer>> {
   );
   return new Map(await Promise.all(entries));
 }
+
+const shapesOf = ({ tensors }: Checkpoint) =>
+  Object.fromEntries([...tensors.values()].map(({ name, shape }) => [name, shape]));
 
 const FAMILIES = [
   ...["llama", "llama-yarn", "mistral", "falcon3", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "cohere2"],
@@ -97,6 +100,7 @@ describe.each([...FAMILIES, ...CHANGED])("%s", (family) => {
     const [before, after] = [await openCheckpoint(model), await openCheckpoint(file)];
     const [wanted, found] = [await tensorsOf(model), await tensorsOf(file)];
     expect([...found.keys()].sort()).toEqual([...wanted.keys()].sort());
+    expect(shapesOf(after)).toEqual(shapesOf(before));
     expect(computed(readSpec(after.config), family)).toEqual(computed(readSpec(before.config), family));
     const different = [...wanted].filter(([name, bytes]) => !found.get(name)?.equals(bytes)).map(([name]) => name);
     expect(different.filter((name) => !ROUNDED[family]?.test(name))).toEqual([]);
@@ -227,6 +231,15 @@ it("the text part of Qwen3-VL is a Qwen 3", async () => {
     expect(wanted.get(name.replace(/^model\./, "model.language_model."))?.equals(bytes), name).toBe(true);
   }
   expect([...wanted.keys()].filter((name) => !name.startsWith("model.visual.")).length).toBe(found.size);
+});
+
+it("writes whole numbers as floats where transformers wants floats", async () => {
+  const file = await exported(await copyDecoder(folder, "gemma4"), "f32", "gemma4-floats");
+  const { texts } = await openCheckpoint(file);
+  expect(readFileSync(join(texts, "config.json"), "utf8")).toMatch(/"final_logit_softcapping": 9\.0,\n/);
+  const out = join(folder, "gemma4-floats");
+  await executePlan(await planRecipe({ method: "soup", models: [file] }), { out });
+  expect(readFileSync(join(out, "config.json"), "utf8")).toMatch(/"final_logit_softcapping": 9\.0,\n/);
 });
 
 describe("types", () => {

@@ -101,10 +101,12 @@ export interface GgufReading {
   readonly normPlus?: number;
   /**
    * Modules by their names there, in a layer or outside, where the parts of the page do not say them; `*` is for an expert's
-   * number. Whole names by whole names, or by the key of a list with a number for each layer.
+   * number. Whole names by whole names.
    */
   readonly modules?: Readonly<Record<string, string>>;
-  /** The family's own fields. */
+  /** Tensors of one number, by the list in the metadata that has a number for each layer. */
+  readonly lists?: Readonly<Record<string, { readonly module: string; readonly shape: readonly number[] }>>;
+  /** The family's own fields; a `rope_scaling` of null says that `rope_parameters` have it. */
   readonly fields?: (metadata: GgufMetadata) => Readonly<Record<string, unknown>>;
 }
 
@@ -116,7 +118,7 @@ export interface GgufMetadata {
   readonly values: (tensor: string) => readonly number[] | undefined;
   readonly has: (tensor: string) => boolean;
   /** How many tokens there are. */
-  readonly vocabulary: number;
+  readonly vocabulary: number | undefined;
 }
 
 export const readBiases = ({ has }: GgufMetadata) => ({

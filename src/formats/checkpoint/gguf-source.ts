@@ -6,6 +6,7 @@ import { basename, join } from "node:path";
 import {
   DECODER,
   type GgufMetadata,
+  type GgufReading,
   type LayerPart,
   type OutsidePart,
   type TensorNames,
@@ -22,7 +23,7 @@ import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import type { GatheredRows } from "./checkpoint.js";
 
 /** Changes when the files that are made of a header change. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 /** How a tensor's values are stored, where that is not as in a folder. */
 export interface GgufStorage {
@@ -53,11 +54,10 @@ const ROTATIONS = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factor
 export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { size, mtimeMs } = await stat(path);
   const header = readGgufHeader(path);
-  const { metadata, digest } = header;
+  const { metadata, tensors, digest } = header;
   const architecture = metadata.get("general.architecture");
   const family = ggufFamily(architecture, path);
-  const { modules = {} } = family.llamaCpp.read;
-  const tensors = [...header.tensors, ...listedTensors(header, modules)];
+  const { modules, lists, normPlus } = family.llamaCpp.read;
   const names = tensorNamesOf(family) ?? { ...DECODER, parts: {} };
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
     const hint = "join them first with llama-gguf-split --merge";
@@ -75,6 +75,7 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
     const name = nameInFolder(tensor.name, names, modules);
     return name === undefined ? [] : namedParts(name, tensor);
   });
+  renamed.push(...listedTensors(header, names, lists));
   const isUnknown = (name: string) => nameInFolder(name, names, modules) === undefined;
   const unknown = tensors.filter(({ name }) => !ROTATIONS.includes(name) && isUnknown(name));
   if (unknown.length > 0) {
@@ -99,7 +100,6 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
     metadata: { format: "pt" },
   };
   const read = await readerOf(header, String(architecture), file);
-  const { normPlus } = family.llamaCpp.read;
   const storage = new Map(
     renamed.map(({ name, tensor }): [string, GgufStorage] => [
       name,
@@ -116,13 +116,19 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   return { file, folder, storage, notes };
 }
 
-/** Numbers of layers that a file has in lists, and a folder as tensors of one number. */
-function listedTensors({ lists }: GgufHeader, modules: Readonly<Record<string, string>>): GgufTensor[] {
-  return [...lists].flatMap(([key, { offset, count }]) =>
-    Array.from({ length: Object.hasOwn(modules, key) ? count : 0 }, (_, layer) => {
-      return { name: `blk.${layer}.${key}`, shape: [1], type: "F32", offset: offset + 4 * layer, bytes: 4 };
-    }),
-  );
+/** Numbers of layers that a file has in lists of its metadata, and a folder as tensors. */
+function listedTensors(
+  { lists }: GgufHeader,
+  { stems: [stem = ""], layers }: TensorNames,
+  wanted: GgufReading["lists"] = {},
+): { name: string; tensor: GgufTensor }[] {
+  return Object.entries(wanted).flatMap(([key, { module, shape }]) => {
+    const { offset, count } = lists.get(key) ?? { offset: 0, count: 0 };
+    return Array.from({ length: count }, (_, layer) => ({
+      name: `${stem}${layers}.${layer}.${module}`,
+      tensor: { name: key, shape, type: "F32", offset: offset + 4 * layer, bytes: 4 },
+    }));
+  });
 }
 
 /** A tensor as a folder has it: that of each expert by itself, and convolutions with an axis for their one input. */
@@ -190,7 +196,7 @@ async function readerOf(
     },
     values: (name) => small.get(name),
     has: (name) => names.has(name),
-    vocabulary: Number(get("vocab_size") ?? (Array.isArray(tokens) ? tokens.length : Number.NaN)),
+    vocabulary: (get("vocab_size") as number | undefined) ?? (Array.isArray(tokens) ? tokens.length : undefined),
   };
 }
 
@@ -204,6 +210,9 @@ function shortest(value: number): number {
   return value;
 }
 
+/** Fields of floats, for which transformers refuses whole numbers. */
+const WHOLE_FLOATS = /("(?:\w+_softcapping|logit_scale)": -?\d+)(?=,?\n)/g;
+
 /** Writes the files of a header once, to a cache. */
 async function writeTexts(
   header: GgufHeader,
@@ -215,7 +224,7 @@ async function writeTexts(
   const notes = "problem" in made ? [`${basename(path)} is read without a tokenizer: ${made.problem}`] : [];
   const cache = cacheFolder("gguf-texts");
   const folder = join(cache, `${digest.slice(0, 32)}-${FORMAT}`);
-  const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
+  const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`.replace(WHOLE_FLOATS, "$1.0");
   const write = async () => {
     if (await exists(folder)) return;
     await makeCacheFolder(cache);

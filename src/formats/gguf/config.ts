@@ -48,7 +48,7 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
   const [hidden, heads] = [required("embedding_length"), required("attention.head_count")];
   const { className, epsilon = "rms_norm_eps", fields } = family.llamaCpp.read;
   const { rope_scaling: turned, ...own } = fields?.(read) ?? {};
-  const scaling = own.rope_parameters === undefined ? ropeScaling(read) : undefined;
+  const scaling = turned === null ? undefined : ropeScaling(read);
   return {
     architectures: [className],
     model_type: family.modelTypes[0],
@@ -62,7 +62,7 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
     head_dim: read.number("attention.key_length") ?? hidden / heads,
     max_position_embeddings: required("context_length"),
     [epsilon]: read.number("attention.layer_norm_epsilon") ?? required("attention.layer_norm_rms_epsilon"),
-    ...(own.rope_parameters === undefined ? { rope_theta: read.number("rope.freq_base") ?? 10_000 } : {}),
+    rope_theta: read.number("rope.freq_base") ?? 10_000,
     ...(scaling || turned ? { rope_scaling: { ...scaling, ...(turned as Json | undefined) } } : {}),
     tie_word_embeddings: !read.has("output.weight"),
     bos_token_id: token("bos"),

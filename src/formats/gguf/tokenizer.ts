@@ -33,7 +33,7 @@ export function ggufTokenizer({ metadata }: GgufHeader, path: string): GgufToken
   const made =
     kind === "gpt2"
       ? byteLevel(vocabulary)
-      : kind === "llama"
+      : kind === "llama" || kind === "gemma4"
         ? bySentencePiece(vocabulary)
         : kind === "t5"
           ? unigram(vocabulary)
@@ -186,7 +186,8 @@ function bySentencePiece(vocabulary: Vocabulary): Parts | string {
       fuse_unk: true,
       byte_fallback: true,
       vocab: vocabOf(vocabulary),
-      merges: mergesOf(vocabulary),
+      // Gemma 4's are in the file, as their order does not follow from scores.
+      merges: stringsOf(vocabulary.read("merges")) ?? mergesOf(vocabulary),
     },
   };
 }
