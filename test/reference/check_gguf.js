@@ -386,6 +386,7 @@ const CASES = {
     layers_block_type: ["mamba", "moe", "attention", "mamba", "moe", "attention"],
     moe_shared_expert_intermediate_size: 512,
     moe_latent_size: 128,
+    mamba_num_heads: 6, // no multiple of the hidden width in each group, as in Nemotron 3 Nano
   },
   "seed oss": { model_type: "seed_oss", head_dim: 96, tie_word_embeddings: false },
   "moe minimax m2": {
