@@ -77,6 +77,8 @@ export interface TensorPlan<R extends Planned = Planned> {
     /** Tokens to add to the tokenizer. */
     readonly added: readonly AddedToken[];
   };
+  /** What is read of the sources under a budget: see `ReadBlocks`. */
+  readonly blocks?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Source of the output's config.json. */
   readonly configFrom: string;
   /** Fields that replace those of that file; those of its text tower one by one. */

@@ -36,7 +36,7 @@ export interface MergeOptions extends WorkOptions, PushFlags {
   readonly allowNonfinite?: boolean;
 }
 
-const FLAGS: RecipeFlags = { "Output:": ["as", "dtype", "shard_size", "vocabulary", "tokenizer_from"] };
+const FLAGS: RecipeFlags = { "Output:": ["as", "dtype", "budget", "shard_size", "vocabulary", "tokenizer_from"] };
 
 /** Adds the options of `MergeOptions`. */
 export const withMergeOptions = adding<MergeOptions>((command) => {

@@ -17,24 +17,44 @@ const KEPT_BYTES = 2 ** 20;
 const SETTLED_MS = 2000;
 
 /**
+ * A text about files, kept in a folder of the cache until the stamp of one of them changes. What is not on the disk is on the
+ * hub, at a commit that its path names.
+ */
+export async function keptText(kind: string, paths: readonly string[]) {
+  const stampAll = async () => (await Promise.all(paths.map((path) => stampOf(path).catch(() => "")))).join(" ");
+  const places = await Promise.all(paths.map((path) => realpath(path).catch(() => path)));
+  const changed = await Promise.all(
+    paths.map((path) =>
+      stat(path)
+        .then(({ ctimeMs }) => ctimeMs)
+        .catch(() => 0),
+    ),
+  );
+  const isSettled = changed.every((ms) => Date.now() - ms > SETTLED_MS);
+  const file = join(cacheFolder(kind), digestOf(places.join("\n")));
+  const stamp = await stampAll();
+  const known = await readFile(file, "utf8").catch(() => "");
+  return {
+    text: known.startsWith(`${stamp}\n`) ? known.slice(stamp.length + 1) : undefined,
+    keep: async (text: string): Promise<void> => {
+      if (!isSettled || (await stampAll()) !== stamp) return;
+      // Only a cache: without it the files are read again.
+      const keep = makeCacheFolder(dirname(file)).then(() => writeFileAtomically(file, `${stamp}\n${text}`));
+      await keep.catch(() => undefined);
+    },
+  };
+}
+
+/**
  * Digest of a file's content, as `sha256sum` prints it. That of a large file is kept in the cache folder until its stamp
  * changes, so that a model is read once for all that name it.
  */
 export async function digestOfFile(path: string): Promise<string> {
-  const { size, ctimeMs } = await stat(path);
-  if (size < KEPT_BYTES) return readDigest(path);
-  const stamp = await stampOf(path);
-  const isSettled = Date.now() - ctimeMs > SETTLED_MS;
-  const kept = join(cacheFolder("digests"), digestOf(await realpath(path)));
-  const known = await readFile(kept, "utf8").catch(() => "");
-  const digest = /^[0-9a-f]{64}$/.exec(known.startsWith(`${stamp}\n`) ? known.slice(stamp.length + 1) : "")?.[0];
-  if (digest !== undefined) return digest;
+  if ((await stat(path)).size < KEPT_BYTES) return readDigest(path);
+  const { text = "", keep } = await keptText("digests", [path]);
+  if (/^[0-9a-f]{64}$/.test(text)) return text;
   const read = await readDigest(path);
-  if (isSettled && (await stampOf(path)) === stamp) {
-    // Only a cache: without it the file is read again.
-    const keep = makeCacheFolder(dirname(kept)).then(() => writeFileAtomically(kept, `${stamp}\n${read}`));
-    await keep.catch(() => undefined);
-  }
+  await keep(read);
   return read;
 }
 

@@ -1,6 +1,6 @@
 export { AppendLog, readLog } from "./append-log.js";
 export { cacheFolder, makeCacheFolder } from "./cache-folder.js";
-export { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue } from "./digest.js";
+export { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue, keptText } from "./digest.js";
 export {
   beginsHere,
   bytesOf,

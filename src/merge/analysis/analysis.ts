@@ -15,6 +15,7 @@ import {
 } from "../../tensor/measurements/index.js";
 import { pairsOf, type StreamOptions } from "../../tensor/streaming/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
+import { keepSketch } from "../plan/budget.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";
 import { resolveSource } from "../recipe/inner-recipes.js";
@@ -35,7 +36,7 @@ export interface AnalyzeOptions extends StreamOptions, SourceOptions {
 }
 
 /** Figures of one expert over a tensor, a layer's part, a layer, or the whole model. */
-export interface DeltaFigures extends Omit<ExpertDelta, "rows" | "baseNorm" | "firstNonFinite"> {
+export interface DeltaFigures extends Omit<ExpertDelta, "rows" | "blocks" | "baseNorm" | "firstNonFinite"> {
   /** Number of rows. */
   readonly rows: number;
   /** `norm` divided by the base's norm; null if the base is zero. */
@@ -158,6 +159,11 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     isAnalyzable(tensor, [tensor.base, ...tensor.experts.flatMap(leavesOf)], builder.sources);
   const deltas = await analyzeTensors(all.filter(isUsable), builder.sources, measured, rowAxis, run);
   await requireUnchanged(builder.sources.values(), "the analysis would mix old and new. Run it again.");
+  for (const [i, [name, source]] of located.entries()) {
+    const [model, root] = [builder.sources.get(name), builder.sources.get("base")];
+    if (typeof source !== "string" || !model || !root || vocabulary !== undefined) continue;
+    await keepSketch(model, root, Object.fromEntries(deltas.map((one) => [one.tensor, one.experts[i]?.blocks ?? []])));
+  }
   const resolved = resolveThresholds(thresholds, deltas, names.length);
   const counted = deltas.map((delta): CountedTensor => {
     const counts = delta.experts.map(({ rows }, expert) =>

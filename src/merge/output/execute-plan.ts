@@ -126,7 +126,8 @@ class Execution {
       ...[folder, adapter].map((path) => path && placeOf(path, this.#folder.path)),
       digest,
     ]);
-    this.#digest = digestOfJson([recipe, places, steps, this.#plan.vocabulary?.digest]);
+    const { vocabulary, blocks } = this.#plan;
+    this.#digest = digestOfJson([recipe, places, steps, vocabulary?.digest, ...(blocks ? [blocks] : [])]);
   }
 
   async run(): Promise<ExecuteResult> {

@@ -120,6 +120,7 @@ const provenanceSchema = z.lazy(() =>
       }),
     ),
     vocabulary: z.object({ rows: z.int(), digest: z.string(), added: z.array(z.looseObject({})) }).optional(),
+    blocks: recordOf(recordOf(z.string())).optional(),
     configFrom: z.string(),
     config: z.record(z.string(), z.unknown()).optional(),
     tokenizerFrom: z.string(),

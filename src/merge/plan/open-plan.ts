@@ -15,6 +15,7 @@ import { requireKnown } from "../../tensor/measurements/index.js";
 import type { PlanSource } from "../model-plan.js";
 import { reloadOwnMethods } from "../recipe/own-methods.js";
 import { isDonor, isStatistics, type Plan, sourcesOf } from "../recipe/recipe.js";
+import { withinBudget } from "./budget.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { type AnyRecipe, replaceSource } from "./operand-builder.js";
 import type { OpenedPlan } from "./planner.js";
@@ -59,13 +60,14 @@ export async function openPlan(
   const factors = isOnFactors(plan.recipe) ? factorSources(plan.recipe, sources) : sources;
   const named = withCommonNames(new Map([...factors].filter(([label]) => !isDonor(label))));
   const common = new Map([...factors, ...named.checkpoints]);
-  if (plan.recipe.vocabulary === undefined) return { plan, sources: common, moved: [...moved] };
+  const within = (opened: ReadonlyMap<string, Checkpoint>) => withinBudget(opened, plan.blocks ?? {});
+  if (plan.recipe.vocabulary === undefined) return { plan, sources: within(common), moved: [...moved] };
   const models = new Map([...common].filter(([label]) => !isStatistics(label)));
   const alignment = await alignVocabularies(models, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {
     throw new LayergraftError("changed", `the tokenizers of the sources changed since the plan was made. ${advice}`);
   }
-  return { plan, sources: new Map([...common, ...alignment.checkpoints]), moved: [...moved] };
+  return { plan, sources: within(new Map([...common, ...alignment.checkpoints])), moved: [...moved] };
 }
 
 /** Gives sources the form that a recipe, and the recipes within it, take them in. */

@@ -21,6 +21,7 @@ import { settleRecipe } from "../recipe/inner-recipes.js";
 import { findMethod, mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "../recipe/recipe.js";
 import { readRecipe } from "../recipe/recipe-file.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
+import { chooseBlocks, withinBudget } from "./budget.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { planFp8 } from "./fp8-plan.js";
 import { OperandBuilder } from "./operand-builder.js";
@@ -156,6 +157,11 @@ class Planner {
       );
     }
     const alignment = await builder.requireCompatible(this.#recipe.vocabulary, "merged", layersOnly);
+    const whole = builder.merged;
+    const { budget } = this.#recipe;
+    const chosen = budget === undefined ? undefined : await chooseBlocks(budget, whole, (one) => builder.isBase(one));
+    for (const note of chosen?.notes ?? []) builder.note(note);
+    for (const [label, source] of withinBudget(whole, chosen?.read ?? {})) builder.sources.set(label, source);
     const merged = builder.merge(this.#recipe, "");
     if (merged.layerOrder) requireStackable(merged.lead.checkpoint, merged.layerOrder);
     const recipe = withDefaults(this.#recipe, merged.layers);
@@ -169,7 +175,7 @@ class Planner {
     // The factors of two trainings have nothing in common.
     const related = builder.isOnFactors
       ? { notes: [], unrelated: [], changeIn: () => undefined }
-      : await compareWeights(builder.merged, (label) => builder.isBase(label));
+      : await compareWeights(whole, (label) => builder.isBase(label));
     for (const note of related.notes) builder.note(note);
     const changes = recipe.method === "swap" ? middleChanges(recipe, merged.layers, related) : undefined;
     if (!changes) this.#noteUnused(steps);
@@ -204,6 +210,7 @@ class Planner {
       measurements: [...builder.measurements.values()],
       steps,
       ...(alignment ? { vocabulary: { rows: alignment.rows, digest: alignment.digest, added: alignment.added } } : {}),
+      ...(chosen ? { blocks: chosen.read } : {}),
       configFrom: merged.lead.id,
       ...(Object.keys(config).length > 0 ? { config } : {}),
       tokenizerFrom,

@@ -1,4 +1,7 @@
 // Also the studio's page has this module, without the rest of the room.
 
 /** Fields that every recipe may have. */
-export const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tensors", "chat_template", "tokenizer_from"];
+export const OUTPUT_FIELDS = [
+  ...["dtype", "as", "budget", "shard_size", "vocabulary"],
+  ...["tensors", "chat_template", "tokenizer_from"],
+];

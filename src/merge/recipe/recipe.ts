@@ -58,6 +58,14 @@ export const outputFields = {
     .describe(
       "form of the result: a whole `model`, or a PEFT `adapter` of the base that all sources share; default `model`",
     ),
+  budget: z
+    .number()
+    .gt(0, "must be above 0")
+    .max(1, "must be at most 1")
+    .optional()
+    .describe(
+      "share of each expert's bytes to read: blocks with the largest change, known from `layergraft analyze`; the base's replace the rest; default all",
+    ),
   shard_size: byteSize.optional().describe("size limit of a weight file; default 5GB"),
   vocabulary: z
     .union([z.string().min(1), vocabularyChoice], {

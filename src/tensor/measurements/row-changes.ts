@@ -46,6 +46,8 @@ export interface ExpertDelta {
   readonly nonFinite: number;
   /** Row-major index of the first of them, or -1. */
   readonly firstNonFinite: number;
+  /** Sum of the squares of the change by block of rows. */
+  readonly blocks: readonly number[];
 }
 
 /** How the changes of two experts relate in one tensor. */
@@ -188,5 +190,6 @@ function expertDelta(parts: readonly { job: AnalyzeJob; sums: AnalyzedPiece }[],
     baseNorm: Math.sqrt(add((one) => one.own)),
     nonFinite: add((one) => one.nonFinite),
     firstNonFinite,
+    blocks: sums.flatMap((one) => one?.blocks ?? []),
   };
 }

@@ -339,7 +339,7 @@ export class Evaluator {
     if (evaluations.length === known.length && evaluations.every((one, i) => one === known[i])) return;
     this.#evaluations = evaluations;
     this.#step = stepOf(evaluations);
-    this.#stored.clear();
+    this.#stored.clear(evaluations.flatMap(storedTerms));
     this.#shared.clear();
     for (const key of repeatedIn(evaluations)) this.#shared.set(key, this.#at.shared[this.#shared.size] as number);
     this.#computes = evaluations.map((evaluation) => this.#combination(evaluation, 0));

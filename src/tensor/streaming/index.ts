@@ -4,7 +4,7 @@ export { InputFiles } from "./files.js";
 export { Tally } from "./job-kinds.js";
 export type { LowRankFactors } from "./low-rank.js";
 export { guardCode, runCode } from "./own-code.js";
-export { countBytes, cutIntoPieces, eachBlock, rowsMatter } from "./pieces.js";
+export { blockRowsOf, countBytes, cutIntoPieces, eachBlock, rowsMatter } from "./pieces.js";
 export {
   type ElementRange,
   type EncodeJob,

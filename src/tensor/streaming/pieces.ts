@@ -7,6 +7,7 @@ import {
   evaluationsOf,
   type Job,
   operationsOf,
+  plainTerms,
   rangeOf,
   SAMPLE_RUN,
   type StoredTerm,
@@ -43,6 +44,9 @@ export const pursuitOf = (job: Job): Pursuit | undefined =>
     .flatMap(storedTerms)
     .find((term) => term.gathered?.pursuit)?.gathered?.pursuit;
 
+/** Rows in a block where whole rows count. */
+export const blockRowsOf = (columns: number) => Math.max(1, Math.floor(BLOCK_ELEMENTS / columns));
+
 /** Elements read at once for this job: whole rows where rows matter. */
 export function blockElements(job: Job): number {
   const evaluations = evaluationsOf(job);
@@ -54,7 +58,7 @@ export function blockElements(job: Job): number {
   if (pursuit) return pursuit.blockRows * first.columns;
   const turned = job.kind === "encode" && job.turn ? turnedElements(job.turn) : 1;
   const unit = Math.max(first.columns, turned);
-  return Math.max(1, Math.floor(BLOCK_ELEMENTS / unit)) * unit;
+  return blockRowsOf(unit) * unit;
 }
 
 /** Whether values are computed in whole rows. */
@@ -122,11 +126,13 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       continue;
     }
     const counted = new Set<string>();
+    const plain = plainTerms(evaluationsOf(job).flatMap(storedTerms));
     for (const evaluation of evaluationsOf(job)) {
       for (const term of storedTerms(evaluation)) {
         if (counted.has(rangeOf(term))) continue;
         counted.add(rangeOf(term));
-        read += passesOf(job) * (evaluation.elements * bytesPerValue(term.dtype) + factorBytes(term));
+        const own = evaluation.elements * bytesPerValue(term.dtype) * ownShare(term, plain);
+        read += passesOf(job) * (own + factorBytes(term));
       }
     }
     if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
@@ -145,6 +151,15 @@ function passesOf(job: Job): number {
   if (job.kind === "joint" && job.every) return SAMPLE_RUN / job.every;
   const within = withinOf(job);
   return within ? (within.end - within.begin) / (evaluationsOf(job)[0]?.elements ?? 1) : 1;
+}
+
+/** Share of a term's rows that are not those of another term in the same place. */
+function ownShare({ gathered, dtype }: StoredTerm, plain: ReadonlyMap<string, StoredTerm>): number {
+  if (!gathered) return 1;
+  const { parts, part, row } = gathered;
+  const isShared = parts.map((stored) => plain.has(rangeOf({ ...stored, dtype, weight: 1 })));
+  if (!isShared.includes(true)) return 1;
+  return part.reduce((own, one, i) => own + (isShared[one] && row[i] === i ? 0 : 1), 0) / part.length;
 }
 
 function factorBytes({ lowRank }: StoredTerm): number {

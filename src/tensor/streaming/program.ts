@@ -413,6 +413,11 @@ export function rangeOf({ file, offset, dtype, gathered, coded }: StoredTerm): s
   return `${file} ${offset} ${dtype} ${gathered ? identify(gathered.row) : ""} ${coded?.first ?? ""}`;
 }
 
+/** Terms that are stored as they are, by range: what others gather from the same place is not read again. */
+export function plainTerms(terms: readonly StoredTerm[]): Map<string, StoredTerm> {
+  return new Map(terms.filter(({ gathered, coded }) => !gathered && !coded).map((term) => [rangeOf(term), term]));
+}
+
 const IDENTITIES = new WeakMap<object, number>();
 let identified = 0;
 

@@ -19,6 +19,8 @@ export interface ExpertSums {
   firstNonFinite: number;
   /** Sums of absolute differences per row; rows of the piece only, where rows are stored rows. */
   rows: Float64Array;
+  /** Sum of squares by block. */
+  blocks: readonly number[];
 }
 
 export interface PairSums {
@@ -60,6 +62,8 @@ export class Analyzer {
     const totalsOf = (index: number) => totals + index * 32;
     const pairAt = (index: number) => totalsOf(job.experts.length) + index * 16;
 
+    /** Sums of squares after each block. */
+    const after: number[][] = job.experts.map(() => []);
     eachBlock(job, begin, end, (from, to) => {
       const n = to - from;
       const [base = 0, ...experts] = this.#evaluator.sums([job.base, ...job.experts], from, to);
@@ -73,6 +77,7 @@ export class Analyzer {
         } else {
           kernels.wasm.rowStatistics(expert, base, 1, n, at, totalsOf(index));
         }
+        after[index]?.push(kernels.doubles(totalsOf(index), 1)[0] as number);
       });
       pairs.forEach(([i, j], index) => {
         kernels.wasm.pairStatistics(experts[i] ?? 0, experts[j] ?? 0, base, n, pairAt(index));
@@ -83,7 +88,8 @@ export class Analyzer {
       experts: job.experts.map((_, index) => {
         const [squares = 0, own = 0, equal = 0, largest = 0] = kernels.doubles(totalsOf(index), 4);
         const rowSums = kernels.doubles(sums + index * rows * 8, rows).slice();
-        return { squares, own, equal, largest, nonFinite: 0, firstNonFinite: -1, rows: rowSums };
+        const blocks = (after[index] ?? []).map((sum, i, all) => sum - (all[i - 1] ?? 0));
+        return { squares, own, equal, largest, nonFinite: 0, firstNonFinite: -1, rows: rowSums, blocks };
       }),
       pairs: pairs.map((_, index) => {
         const [dot = 0, opposed = 0] = kernels.doubles(pairAt(index), 2);
@@ -100,7 +106,9 @@ export class Analyzer {
    */
   #analyzeCarefully(job: AnalyzeJob, begin: number, end: number, rows: number): AnalyzedPiece {
     const { columns } = job.base;
-    const experts: ExpertSums[] = job.experts.map(() => ({
+    const blocks: number[][] = job.experts.map(() => []);
+    const experts: ExpertSums[] = blocks.map((blocks) => ({
+      blocks,
       squares: 0,
       own: 0,
       equal: 0,
@@ -119,6 +127,7 @@ export class Analyzer {
       const deltas = others.map((expert) => expert.map((value, i) => value - (base[i] ?? 0)));
       deltas.forEach((delta, index) => {
         const sums = experts[index] as ExpertSums;
+        const before = sums.squares;
         delta.forEach((signed, i) => {
           const row =
             job.axis === "columns"
@@ -128,6 +137,7 @@ export class Analyzer {
                 : 0;
           addElement(sums, row, Math.abs(signed), base[i] ?? 0, from + i);
         });
+        blocks[index]?.push(sums.squares - before);
       });
       indices.forEach(([i, j], index) => {
         const sums = pairs[index] as PairSums;
@@ -179,6 +189,7 @@ export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis 
         largest: Math.max(x.largest, y.largest),
         nonFinite: x.nonFinite + y.nonFinite,
         firstNonFinite: x.firstNonFinite >= 0 ? x.firstNonFinite : y.firstNonFinite,
+        blocks: [...x.blocks, ...y.blocks],
         rows:
           axis === "rows"
             ? concatenate([x.rows, y.rows], Float64Array)

@@ -5,7 +5,7 @@ import { bytesPerValue } from "../../kernels/index.js";
 import { bytesPerElement, isDType } from "../../kit/index.js";
 import { type Coded, CodedRows, type CodedSizes, codedBytes } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
-import { type LowRankTerm, rangeOf, requireFloat, type Stored, type StoredTerm } from "./program.js";
+import { type LowRankTerm, plainTerms, rangeOf, requireFloat, type Stored, type StoredTerm } from "./program.js";
 import { PURSUED, pursue, readFloats } from "./pursuit.js";
 import type { Block } from "./value-operation.js";
 
@@ -41,6 +41,7 @@ export class StoredValues {
   readonly #indexOf = new Map<StoredTerm, number>();
   readonly #coded: readonly CodedRows[];
   readonly #read: boolean[] = [];
+  #plain: ReadonlyMap<string, StoredTerm> = new Map();
   #block: Block = { begin: 0, index: 0, length: 0, columns: 1 };
   /** The low-rank factor that `right` holds now; factors are read once per matrix and thread. */
   #loaded: { readonly lowRank: LowRankTerm; readonly matrix: number } | undefined;
@@ -64,8 +65,9 @@ export class StoredValues {
     this.#coded = Array.from({ length: count }, () => new CodedRows(kernels, files, coded));
   }
 
-  /** Forgets the windows of other evaluations. */
-  clear(): void {
+  /** Forgets the windows of other evaluations. @param terms those of the next ones */
+  clear(terms: readonly StoredTerm[]): void {
+    this.#plain = plainTerms(terms);
     this.#windowOf.clear();
     this.#indexOf.clear();
     for (const rows of this.#coded) rows.clear();
@@ -156,7 +158,11 @@ export class StoredValues {
       }
       const stored = gathered.parts[from];
       const target = into.subarray(at * bytesPerRow, (at + length) * bytesPerRow);
-      if (stored) this.#files.read(stored.file, stored.offset + start * bytesPerRow, target);
+      const twin =
+        stored && start === first + at && this.#plain.get(rangeOf({ ...stored, dtype: term.dtype, weight: 1 }));
+      // The same rows of the base, for one.
+      if (twin) target.set(this.#kernels.bytes(this.#window(twin, width) + at * bytesPerRow, target.byteLength));
+      else if (stored) this.#files.read(stored.file, stored.offset + start * bytesPerRow, target);
       else target.fill(0);
       at += length;
     }
