@@ -58,6 +58,7 @@ function drawnBars({ id, verdict: conclusion, below = "", scale, rows }: Bars) {
     below: [
       ...(below === "" ? [] : [below]),
       ...(rows.some(({ interval }) => interval) ? ["Lines: the 95% interval over items."] : []),
+      ...(rows.length > 1 && rows.some(({ kind }) => kind === "base") ? ["Dashes: the base's score."] : []),
       ...(hasSeveral ? ["Bands: from the smallest to the largest of several models."] : []),
     ].join(" "),
     ticks: axis.ticks.map((tick) => formatTick(tick, scale)),

@@ -1,5 +1,5 @@
 // The studio while work runs: pages that are loaded again, work that is cancelled, and a server that is killed.
-import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -80,10 +80,30 @@ describeInBrowser("the studio while work runs", () => {
     await page.getByRole("button", { name: "Measure changes" }).waitFor();
   });
 
+  it("says in a sentence which model vanished from under a measurement or a merge, and leaves nothing whole", async () => {
+    const gone = new RegExp(`^${at("math")}[^\n]* (gone|changed|does not exist)[^\n]*$`);
+    const vanish = async () => {
+      await isUnderWay();
+      renameSync(at("math"), at("moved"));
+      const said = page.locator(".notice.problem").first();
+      await said.waitFor({ timeout: 30_000 });
+      expect(await said.locator(".lines").innerText()).toMatch(gone);
+      renameSync(at("moved"), at("math"));
+    };
+    await page.getByRole("button", { name: "Measure changes" }).click();
+    await vanish();
+    await page.getByRole("link", { name: "Write" }).click();
+    await page.getByRole("button", { name: "Write the model" }).click();
+    await vanish();
+    expect(readdirSync(at("project", "models"))).toEqual([]);
+    await page.getByRole("link", { name: "Models" }).click();
+    await page.getByRole("article", { name: "math", exact: true }).getByText("Layers").waitFor();
+  });
+
   it("finds a merge again that runs, and resumes it after kill -9 to the same bytes", async () => {
     await page.getByRole("link", { name: "Write" }).click();
     const way = page.getByRole("article", { name: "Merged model" });
-    await way.getByRole("button", { name: "Write the model" }).click();
+    await way.getByRole("button", { name: "Resume" }).click();
     await isUnderWay();
     await page.reload();
     await isUnderWay();

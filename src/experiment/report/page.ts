@@ -220,7 +220,10 @@ function leadOf({ base, overviews, variants, experts }: ExperimentReport): strin
   const starts = [...new Set(experts.map(({ from }) => from))].filter((from) => from !== "base");
   const trained = starts.length > 2 ? `${starts.length} models made of such experts` : starts.join(" and ");
   const merged = starts.length > 0 ? `and then from ${trained}, merged` : "merged without further training";
-  return `Experts fine-tuned from ${shortName(base.name)}${size}${layers}, ${merged} and compared on ${what}.`;
+  const named = overviews.flatMap(({ bars }) => bars.flatMap(({ own, label }) => (own === undefined ? [] : [label])));
+  const names = [...new Set(named)];
+  const who = names.length > 0 && names.length < 5 ? ` (${names.join(", ")})` : "";
+  return `Experts${who} fine-tuned from ${shortName(base.name)}${size}${layers}, ${merged} and compared on ${what}.`;
 }
 
 /** `12 variants of one plan: model (llama, aya), how (full, LoRA), language (Swahili, Bengali, Telugu)` */

@@ -20,8 +20,8 @@ export const VARIANTS = "variants";
 
 /** What a list of recipes is, in sentences. */
 export const RECIPES_LEAD =
-  "Each reported merge can be made again. Run a command from the plan's folder to write the model. `layergraft push` publishes " +
-  "it, and `layergraft export` writes it for llama.cpp.";
+  "Each reported merge can be made again. Run a command from the plan's folder to write the model. layergraft push publishes " +
+  "it, and layergraft export writes it for llama.cpp.";
 
 /** A sentence on the recipes that are not shown; empty if there are none. */
 export const moreRecipes = (count: number) => (count > 0 ? ` ${plural(count, "more recipe")} in report/recipes.` : "");

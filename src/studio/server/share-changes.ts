@@ -94,7 +94,7 @@ export function whyLayers(
   const how =
     recipe.method === "swap" && hasDefaultLayers(recipe)
       ? ["The layers are the paper's default for this depth (5 at the input and 2 at the output of 32, in proportion)."]
-      : ["The layers are the recipe's."];
+      : ["The recipe chooses these layers; they are not the paper's default."];
   const measured = taken.map(({ source, changed }) => {
     const all = changed.reduce((sum, rows) => sum + rows, 0);
     const own = changed.filter((_, layer) => {
@@ -106,6 +106,6 @@ export function whyLayers(
   });
   return [
     ...how,
-    ...(measured.length > 0 ? [`In the layers taken from them are ${measured.join(" and ")}.`] : []),
+    ...(measured.length > 0 ? [`The layers that the merge takes have ${measured.join(" and ")}.`] : []),
   ].join(" ");
 }
