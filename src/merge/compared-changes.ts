@@ -40,9 +40,13 @@ export function comparedChanges(data: MeasuredChanges, names: readonly string[])
   const sorted = found.toSorted((a, b) => (b.mean ?? 0) - (a.mean ?? 0));
   const [most, least] = [sorted[0], sorted.at(-1)];
   if (!most || !least || most === least || !most.mean) return "";
-  const times = least.mean ? `${(most.mean / least.mean).toFixed(1)} times as much as ${least.name}` : "most";
-  const means = sorted.map(({ name, mean }) => `${size(mean ?? 0)} in ${name}`).join(", ");
-  const shares = sorted.flatMap(({ name, common }) =>
+  // Of many, the two ends: the maps have the others.
+  const shown = sorted.length > 3 ? [most, least] : sorted;
+  const times = least.mean
+    ? `${shown === sorted ? "" : "most, "}${(most.mean / least.mean).toFixed(1)} times as much as ${least.name}`
+    : "most";
+  const means = shown.map(({ name, mean }) => `${size(mean ?? 0)} in ${name}`).join(", ");
+  const shares = shown.flatMap(({ name, common }) =>
     common ? [`${(100 * common.share).toFixed(1)}% of the rows of ${name}`] : [],
   );
   const above = most.common
