@@ -30,11 +30,7 @@ export interface DetectableOptions {
  * @throws RecipeError if a number is out of its range
  */
 export function detectableDifference(where: DetectableIn, options: DetectableOptions = {}): number | undefined {
-  const { power = 0.8, level = SIGNIFICANCE_LEVEL, comparisons = 1 } = options;
-  requireShare(power, "power");
-  requireShare(level, "level");
-  if (!(comparisons >= 1)) throw new RecipeError(`comparisons is ${comparisons}; expected 1 or more`);
-  const outside = level / comparisons;
+  const { power, outside } = testOf(options);
   if ("standardError" in where) {
     const { standardError, degrees = Number.POSITIVE_INFINITY } = where;
     const reach = studentQuantile(outside, degrees) + oneSided(power, degrees);
@@ -83,10 +79,7 @@ const MOST_RUNS = 10_000;
  */
 export function runsNeeded(where: RunsIn, options: DetectableOptions = {}): number | undefined {
   const { difference, items, discordance, spread, shared } = where;
-  const { power = 0.8, level = SIGNIFICANCE_LEVEL, comparisons = 1 } = options;
-  requireShare(power, "power");
-  requireShare(level, "level");
-  if (!(comparisons >= 1)) throw new RecipeError(`comparisons is ${comparisons}; expected 1 or more`);
+  const { power, outside } = testOf(options);
   if (!(items >= 2)) throw new RecipeError(`items is ${items}; expected 2 or more`);
   if (!(difference > 0 && difference <= discordance && discordance <= 1)) {
     const range = "expected 0 < difference <= discordance <= 1";
@@ -101,9 +94,7 @@ export function runsNeeded(where: RunsIn, options: DetectableOptions = {}): numb
     const variance = overRuns + inCommon;
     if (variance === 0) return true;
     const degrees = variance ** 2 / (overRuns ** 2 / (runs - 1) + inCommon ** 2 / (items - 1));
-    return (
-      (studentQuantile(level / comparisons, degrees) + oneSided(power, degrees)) ** 2 * variance <= difference ** 2
-    );
+    return (studentQuantile(outside, degrees) + oneSided(power, degrees)) ** 2 * variance <= difference ** 2;
   };
   let [low, high] = [1, MOST_RUNS];
   if (!isEnough(high)) return undefined;
@@ -118,6 +109,14 @@ export function runsNeeded(where: RunsIn, options: DetectableOptions = {}): numb
 /** The quantile below which a share of the distribution is; powers below one half have negative ones. */
 function oneSided(share: number, degrees: number): number {
   return share < 0.5 ? -studentQuantile(2 * share, degrees) : studentQuantile(2 * (1 - share), degrees);
+}
+
+/** @returns `outside`: the probability of a difference that is not there, of each comparison */
+function testOf({ power = 0.8, level = SIGNIFICANCE_LEVEL, comparisons = 1 }: DetectableOptions) {
+  requireShare(power, "power");
+  requireShare(level, "level");
+  if (!(comparisons >= 1)) throw new RecipeError(`comparisons is ${comparisons}; expected 1 or more`);
+  return { power, outside: level / comparisons };
 }
 
 function requireShare(value: number, name: string): void {
