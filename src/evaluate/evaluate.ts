@@ -4,8 +4,9 @@ import { checkAbilities, choiceNotes } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
 import { ANSWERS_FILE, ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
-import { type EvaluationProgress, type LoadedTask, type SandboxedExecutor, TaskRun } from "./task-run.js";
-import { type DataAccess, type Item, MISSING_DATA, type Task } from "./tasks/open-tasks.js";
+import type { Sandbox } from "./sandbox/sandbox.js";
+import { type EvaluationProgress, type LoadedTask, TaskRun } from "./task-run.js";
+import { type DataAccess, type Executor, type Item, MISSING_DATA, type Task } from "./tasks/open-tasks.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
 
 export interface EvaluateOptions {
@@ -26,7 +27,7 @@ export interface EvaluateOptions {
   /** Resamples of the bootstrap. Default: 1000. */
   readonly resamples?: number | undefined;
   /** Sandbox for programs (`openSandbox`). Tasks that execute programs are refused without it. */
-  readonly sandbox?: SandboxedExecutor | undefined;
+  readonly sandbox?: (Executor & Pick<Sandbox, "identity">) | undefined;
   /** Server URL, stored in `run.json`. */
   readonly url?: string | undefined;
   /** Leaves items without an answer out of the scores. Default: they count as wrong. */

@@ -8,14 +8,10 @@ import { stopped } from "./backends/backend.js";
 import type { EvaluateOptions } from "./evaluate.js";
 import type { ResultFolder } from "./results/folder.js";
 import type { EvaluationSettings, Sample, TaskResult } from "./results/result-types.js";
-import type { SandboxIdentity } from "./sandbox/sandbox.js";
 import { averageRepeats, scoreItems } from "./scoring/scores.js";
 import { isTie } from "./tasks/multiple-choice.js";
 import { type Executor, type Item, type Metric, repeatItems, type Task, type Verdict } from "./tasks/open-tasks.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
-
-/** A sandbox: executes, and says how it is confined. */
-export type SandboxedExecutor = Executor & { readonly identity: SandboxIdentity };
 
 export interface EvaluationProgress {
   readonly task: string;

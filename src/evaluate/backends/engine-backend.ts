@@ -21,17 +21,11 @@ import {
 
 export type EvaluationEngine = Pick<Engine, "contextLength" | "generate" | "scoreContinuations" | "close">;
 
-export interface EngineBackendOptions extends Pick<BackendIdentity, "templateVariables"> {
+export interface EngineBackendOptions {
   readonly engine: EvaluationEngine;
   readonly tokenizer: PromptTokenizer;
+  readonly identity: Omit<BackendIdentity, "bos">;
   readonly renderChat?: Backend["renderChat"];
-  /** Name of the backend in results. Default: `engine`. */
-  readonly backend?: string | undefined;
-  readonly model: string;
-  /** Digest of its weights, or of the plan that they come from. */
-  readonly digest?: string | undefined;
-  /** Name and version of the program, for results. */
-  readonly version?: string | undefined;
   /** Prompts computed together. Default: 8. */
   readonly batch?: number | undefined;
 }
@@ -166,14 +160,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
   }
 
   return {
-    identity: {
-      backend: options.backend ?? "engine",
-      server: options.version ?? null,
-      model: options.model,
-      digest: options.digest ?? null,
-      bos: "tokenizer",
-      ...(options.templateVariables && { templateVariables: options.templateVariables }),
-    },
+    identity: { ...options.identity, bos: "tokenizer" },
     incapacities: {},
     tokenizer: options.tokenizer,
     batches,
@@ -193,20 +180,16 @@ export function engineBackend(options: EngineBackendOptions): Backend {
  */
 export async function modelBackend(
   engine: Engine,
-  options: Partial<Pick<EngineBackendOptions, "model" | "digest" | "batch" | "templateVariables">> = {},
+  options: { readonly model?: string; readonly digest?: string } & Pick<EngineBackendOptions, "batch"> &
+    Pick<BackendIdentity, "templateVariables"> = {},
 ): Promise<Backend> {
+  const { model = engine.name, digest = engine.digest, batch, templateVariables } = options;
   try {
-    return engineBackend({
-      engine,
-      tokenizer: await engine.tokenizer(),
-      renderChat: rendererOf(await engine.chatTemplate(), options.templateVariables),
-      templateVariables: options.templateVariables,
-      model: options.model ?? engine.name,
-      digest: options.digest ?? engine.digest,
-      backend: engine.backend,
-      version: engine.program,
-      batch: options.batch,
-    });
+    const tokenizer = await engine.tokenizer();
+    const renderChat = rendererOf(await engine.chatTemplate(), templateVariables);
+    const { backend, program: server = null } = engine;
+    const identity = { backend, server, model, digest, ...(templateVariables && { templateVariables }) };
+    return engineBackend({ engine, tokenizer, identity, renderChat, batch });
   } catch (error) {
     await engine.close();
     throw error;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import * as toy from "../../../test/support/toy-model.js";
 import { CancelledError } from "../../kit/errors.js";
 import { makeChatTemplate } from "../../text/index.js";
-import { type EvaluationEngine, engineBackend, rendererOf } from "./engine-backend.js";
+import { type EvaluationEngine, engineBackend, modelBackend, rendererOf } from "./engine-backend.js";
 
 interface Calls {
   readonly generate: { prompts: readonly (readonly number[])[]; batch: number | undefined; sampling: object }[];
@@ -38,8 +38,10 @@ function toyEngine(contextLength = 1000): { engine: EvaluationEngine; calls: Cal
   return { engine, calls };
 }
 
+const identity = { backend: "engine", server: null, model: "toy", digest: "d" };
+
 const backendOf = (engine: EvaluationEngine, batch?: number) =>
-  engineBackend({ engine, tokenizer: toy.toyTokenizer, model: "toy", digest: "d", batch });
+  engineBackend({ engine, tokenizer: toy.toyTokenizer, identity, batch });
 
 describe("generation", () => {
   it("hands over the sampling of each answer, those of one setting together, each with its seed", async () => {
@@ -81,7 +83,7 @@ describe("generation", () => {
   it("adds no special tokens where the text begins with them, or where none are wanted", async () => {
     const { engine, calls } = toyEngine();
     const tokenizer = { ...toy.toyTokenizer, bos: toy.encode(":")[0] };
-    await engineBackend({ engine, tokenizer, model: "toy" }).generate([
+    await engineBackend({ engine, tokenizer, identity }).generate([
       { prompt: ": is", maxNewTokens: 1, stop: [] },
       { prompt: " is", maxNewTokens: 1, stop: [], specialTokens: false },
       { prompt: " is", maxNewTokens: 1, stop: [] },
@@ -98,7 +100,7 @@ describe("generation", () => {
         ...(specialTokens ? [toy.END] : []),
       ],
     };
-    const backend = engineBackend({ engine, tokenizer, model: "toy" });
+    const backend = engineBackend({ engine, tokenizer, identity });
     await backend.generate([{ prompt: " is", maxNewTokens: 1, stop: [] }]);
     expect(calls.generate[0]?.prompts).toEqual([toy.encode(" is", true)]);
     expect(await backend.loglikelihood([{ context: " is", continuation: " the" }])).toMatchObject([{ tokens: 1 }]);
@@ -152,7 +154,7 @@ describe("scoring", () => {
         return toy.encode(text, options.specialTokens);
       },
     };
-    const backend = engineBackend({ engine, tokenizer, model: "toy" });
+    const backend = engineBackend({ engine, tokenizer, identity });
     await backend.choose(["a", "b", "c"].map((context) => ({ context, choices: [" A", " B", " C", " D"] })));
     for (const context of ["a", "b", "c"]) expect(encoded.filter((text) => text === context)).toHaveLength(1);
     expect(encoded).toHaveLength(1 + 3 * 5); // and the empty text, for the marks
@@ -199,9 +201,9 @@ describe("chats", () => {
     expect(() => rendererOf(template, { messages: [] })).toThrow("messages is always set; leave it out");
     expect(() => rendererOf(undefined, { deep: 1 })).toThrow(/deep is for a chat template, but none is known/);
     const { engine } = toyEngine();
-    const options = { engine, tokenizer: toy.toyTokenizer, model: "toy" };
+    const opened = { ...engine, tokenizer: async () => toy.toyTokenizer, chatTemplate: async () => template } as never;
     const templateVariables = { enable_thinking: false };
-    expect(engineBackend({ ...options, templateVariables }).identity).toMatchObject({ templateVariables });
-    expect(engineBackend(options).identity).not.toHaveProperty("templateVariables");
+    expect((await modelBackend(opened, { templateVariables })).identity).toMatchObject({ templateVariables });
+    expect((await modelBackend(opened)).identity).not.toHaveProperty("templateVariables");
   });
 });
