@@ -41,6 +41,7 @@ export {
   defined,
   groupBy,
   isObject,
+  mapTexts,
   mergeObjects,
   own,
   parsePythonJson,
