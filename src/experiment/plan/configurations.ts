@@ -89,9 +89,12 @@ export function identityOf(fields: Fields): string {
   return JSON.stringify(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/** A field's name in titles and labels. */
+export const fieldTitle = (field: string) => field.replaceAll("_", " ");
+
 function labelOf(fields: Fields, write: (value: Json) => string = plainly): string {
   return Object.entries(fields)
-    .map(([field, value]) => `${field.replaceAll("_", " ")} ${write(value)}`)
+    .map(([field, value]) => `${fieldTitle(field)} ${write(value)}`)
     .join(", ");
 }
 

@@ -3,7 +3,7 @@ import { groupBy } from "../../kit/index.js";
 import { formatBytes, formatDuration, formatSome, plural } from "../../kit/printing/index.js";
 import type { PlanProgram } from "../check/check.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
-import { lineField } from "../plan/configurations.js";
+import { fieldTitle, lineField } from "../plan/configurations.js";
 import { KINDS, type StepKind } from "../steps/step.js";
 import type { StepState } from "../steps/step-state.js";
 import { describeCounts } from "./progress.js";
@@ -110,7 +110,7 @@ function knownLines({ models }: Outlook["expansion"], what: string): string[] {
     const configurations = new Set(of.map(({ configuration }) => configuration.label)).size;
     const [first] = of;
     const field = first?.merge.figure === undefined ? undefined : lineField(first.merge);
-    const how = field === undefined ? "" : `, all reported, as lines over ${field.replaceAll("_", " ")}`;
+    const how = field === undefined ? "" : `, all reported, as lines over ${fieldTitle(field)}`;
     lines.push([group, `${plural(pairs, "combination")}, ${plural(configurations, "configuration")} of each${how}`]);
   }
   const first = lines.length === 0 ? `${what}: base` : `${what}: base, and`;

@@ -6,6 +6,7 @@ import { formatPercent } from "../../kit/printing/index.js";
 import type { Expansion } from "../expand/expand-plan.js";
 import type { Results } from "../expand/facts.js";
 import type { MergeModel } from "../expand/plan-models.js";
+import { fieldTitle } from "../plan/configurations.js";
 import type { SearchOutcome } from "../search/search.js";
 import { rankConfigurations } from "../search/search.js";
 import type { Overlap } from "../steps/result.js";
@@ -29,7 +30,7 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
   const restOf = ({ configuration: { fields } }: MergeModel) =>
     Object.entries(fields)
       .filter(([field]) => field !== rowField && field !== columnField)
-      .map(([field, value]) => `${nameOf(field)} ${JSON.stringify(value)}`)
+      .map(([field, value]) => `${fieldTitle(field)} ${JSON.stringify(value)}`)
       .join(", ");
   const figures = [...groupBy(models, restOf)].slice(0, MAX_FIGURES);
   return figures.map(([rest, inFigure], i): ReportHeatmap => {
@@ -60,8 +61,8 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
       merge: first.merge.name,
       title: [search.group, ...fixed].join(", "),
       note,
-      rowTitle: down === undefined ? "" : nameOf(down),
-      columnTitle: nameOf(across),
+      rowTitle: down === undefined ? "" : fieldTitle(down),
+      columnTitle: fieldTitle(across),
       rows: rows.map((row) => (row === undefined ? "mean" : String(row))),
       columns: columns.map(String),
       cells: grid.map((row) => row.map((one) => one?.mean ?? null)),
@@ -78,8 +79,6 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
     };
   });
 }
-
-const nameOf = (field: string) => field.replaceAll("_", " ");
 
 const settingOf = ({ configuration }: MergeModel, field: string): Json | undefined => configuration.fields[field];
 

@@ -3,10 +3,10 @@ import { type Cell, count, type Table } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { MergeModel } from "../expand/plan-models.js";
-import { lineField } from "../plan/configurations.js";
+import { fieldTitle, lineField } from "../plan/configurations.js";
 import type { ExperimentPlan, Merge } from "../plan/plan-schema.js";
 import { groupInRound, mergeInRound, repeatedIn } from "../plan/settle.js";
-import { languageName, tasksIn } from "./overview.js";
+import { byLanguage, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines } from "./report-data.js";
 import { compareValues, type Sheet, scoreIn } from "./score-sheet.js";
 import { number, signed } from "./tables.js";
@@ -20,11 +20,9 @@ export function lineFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
       const models = sheet.merges.filter(
         (model) => model.merge.name === merge.name && sheet.isEvaluated(model.name, task),
       );
-      const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
-      return byLanguage.flatMap(([languages, own]) => {
-        const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
-        return linesOf(gridDrawing(name, merge, field, own), task, sheet) ?? [];
-      });
+      return byLanguage(merge.name, models).flatMap(
+        ([name, own]) => linesOf(gridDrawing(name, merge, field, own), task, sheet) ?? [],
+      );
     });
   });
 }
@@ -51,12 +49,12 @@ function gridDrawing(name: string, merge: Merge, field: string, models: readonly
     others.every((other) => Object.hasOwn(fields, other)),
   );
   const labelOf = ({ configuration: { fields } }: MergeModel) =>
-    others.map((other) => `${nameOf(other)} ${plainly(fields[other])}`).join(", ");
+    others.map((other) => `${fieldTitle(other)} ${plainly(fields[other])}`).join(", ");
   const at = ({ configuration }: MergeModel) => configuration.fields[field] as number;
   const standard = models.find(({ configuration }) => configuration.isDefault);
   return {
     name,
-    xTitle: nameOf(field),
+    xTitle: fieldTitle(field),
     reference: standard && at(standard),
     lines: [...groupBy(inGrid, labelOf)].map(([label, own]) => ({
       label,
@@ -145,7 +143,6 @@ function linesOf(
   };
 }
 
-const nameOf = (field: string) => field.replaceAll("_", " ");
 const plainly = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** How the models of a point compare with those of the reference, on the same items. */

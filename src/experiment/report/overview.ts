@@ -19,6 +19,12 @@ export const AVERAGE_PROTOCOL = "each task counting alike";
 /** The English name of a language; a code that no table has stays. */
 export const languageName = (code: string) => findLanguage(code)?.name ?? code;
 
+/** Models of a merge by their languages, each with the merge's name, and their languages where others have different ones. */
+export function byLanguage(merge: string, models: readonly MergeModel[]): (readonly [string, readonly MergeModel[]])[] {
+  const groups = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
+  return groups.map(([languages, own]) => [groups.length > 1 ? `${merge}, ${languages}` : merge, own]);
+}
+
 interface Row extends OverviewRow {
   /** The family of experts, or the merge, of which it may be one of several configurations. */
   readonly entry: string;
@@ -69,11 +75,7 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
         (merge.figure === undefined || model.configuration.isDefault),
     );
     if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet);
-    const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
-    return byLanguage.flatMap(([languages, inLanguage]) => {
-      const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
-      return mergeRows(name, inLanguage, task, sheet);
-    });
+    return byLanguage(merge.name, models).flatMap(([name, inLanguage]) => mergeRows(name, inLanguage, task, sheet));
   });
   const base: Row = { label: "base", entry: "base", detail: "", kind: "base", models: ["base"], isChosen: false };
   return [...(sheet.isEvaluated("base", task) ? [base] : []), ...experts, ...merges];
