@@ -21,8 +21,8 @@ export interface Selection {
     readonly guarded: readonly (number | undefined)[];
     readonly refusedBy: readonly string[];
     readonly name?: string;
-    /** A kept checkpoint in whose place it would be. */
-    readonly sameAs?: { readonly name: string; readonly what: "run" | "data" } | undefined;
+    /** The kept checkpoint of its run, in whose place it would be. */
+    readonly sameAs?: string | undefined;
   }[];
 }
 
@@ -43,7 +43,7 @@ const GUARDED_BASE = { name: "base (for guards)", isCandidate: true };
 
 /**
  * The best checkpoints of a group's runs, once all are evaluated; until then undefined. Requests what decides.
- * @returns `selection`: how they were chosen, of groups with guards or `one_per`
+ * @returns `selection`: how they were chosen, of groups with guards
  */
 export function selectCheckpoints(
   group: string,
@@ -89,7 +89,7 @@ export function selectCheckpoints(
   }
   const { kept, checkpoints } = chooseCheckpoints(group, rule, candidates as readonly Candidate[], floors);
   const models = kept.map(({ name, step, checkpoint }) => checkpointModel(name, group, plan, step, checkpoint));
-  if (guards.length === 0 && rule.one_per === undefined) return { kept: models };
+  if (guards.length === 0) return { kept: models };
   const by = tasks.map(({ task }) => task);
   return { kept: models, selection: { expertGroup: group, top: rule.top, by, guards: floors, checkpoints } };
 }
@@ -115,17 +115,15 @@ function chooseCheckpoints(
 } {
   const refusedBy = ({ guarded }: Candidate) =>
     guards.flatMap(({ task, within, base = 0 }, i) => ((guarded[i] ?? 0) < base - within / 100 - TIE ? [task] : []));
-  const groupOf = ({ step }: Candidate) =>
-    rule.one_per === "data" ? (step.data ?? step.key) : rule.one_per_run ? step.key : undefined;
   const ranked = candidates.toSorted((a, b) => b.score - a.score);
   const fit = ranked.filter((one) => refusedBy(one).length === 0);
   const kept = fit
-    .filter((one, i) => groupOf(one) === undefined || fit.findIndex((other) => groupOf(other) === groupOf(one)) === i)
+    .filter((one, i) => !rule.one_per_run || fit.findIndex(({ step }) => step.key === one.step.key) === i)
     .slice(0, rule.top);
   const nameOf = (one: Candidate) => `${group}-${kept.indexOf(one) + 1}`;
   const sameAs = (one: Candidate) => {
-    const first = kept.find((other) => other !== one && groupOf(one) !== undefined && groupOf(other) === groupOf(one));
-    return first && { name: nameOf(first), what: first.step === one.step ? ("run" as const) : ("data" as const) };
+    const first = rule.one_per_run ? kept.find(({ step }) => step.key === one.step.key) : undefined;
+    return first && nameOf(first);
   };
   return {
     kept: kept.map((one) => ({ ...one, name: nameOf(one) })),
@@ -168,7 +166,7 @@ function describeRefusal(selection: Selection): string {
     return count === 0 ? [] : [`${count} by ${task}`];
   });
   if (kept > 0) {
-    const why = by.length === 0 ? "the others are of the same runs or data" : `guards refused ${by.join(", ")}`;
+    const why = by.length === 0 ? "the others are of the same runs" : `guards refused ${by.join(", ")}`;
     return `${expertGroup} has ${kept} of the ${plural(top, "checkpoint")} that the plan names: ${why}.`;
   }
   const all = checkpoints.length === 1 ? "the only checkpoint" : `all ${checkpoints.length} checkpoints`;

@@ -43,7 +43,7 @@ import { type EvaluatedModel, StepList, type Waiting } from "./step-list.js";
 const UNKNOWN_START = "unknown";
 
 export interface Expansion {
-  /** How checkpoints were chosen, of expert groups with guards or `one_per`. */
+  /** How checkpoints were chosen, of expert groups with guards. */
   readonly selections: readonly Selection[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];

@@ -66,10 +66,6 @@ const selection = z.strictObject({
     .default([])
     .describe("refuse checkpoints that lost more than so many points against the base"),
   one_per_run: flag.default(true).describe("keep at most one checkpoint of each run"),
-  one_per: z
-    .literal("data", "must be data")
-    .optional()
-    .describe("keep at most one checkpoint of all runs with the same data, so that experts differ"),
 });
 
 export const expertGroup = z.strictObject({

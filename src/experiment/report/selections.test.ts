@@ -99,19 +99,16 @@ it("merges nothing where guards leave no expert, and says so", () => {
   }
 });
 
-it("keeps one checkpoint of all runs with the same data", () => {
-  const { selection, report } = run("top: 2, by: gsm, one_per: data");
-  expect(names(selection)).toEqual(["math-1: run-a after 8 samples", "math-2: run-c after 8 samples"]);
-  const table = report.selections[0];
-  expect(table?.rows.map(([origin, , outcome]) => `${origin}: ${outcome}`)).toEqual([
+it("says which checkpoints are of the run of a kept one", () => {
+  const { report } = run("top: 2, by: gsm, guards: [{ task: mmlu, within: 100 }]");
+  expect(report.selections[0]?.rows.map((row) => `${row[0]}: ${row.at(-1)}`)).toEqual([
     "run-a after 8 samples: kept as math-1",
-    "run-b after 8 samples: same data as math-1",
-    "run-c after 8 samples: kept as math-2",
-    "run-c after 4 samples: same run as math-2",
-    "run-b after 4 samples: same data as math-1",
+    "run-b after 8 samples: kept as math-2",
+    "run-c after 8 samples: below the best 2",
+    "run-c after 4 samples: below the best 2",
+    "run-b after 4 samples: same run as math-2",
     "run-a after 4 samples: same run as math-1",
   ]);
-  expect(run("top: 1, by: gsm, one_per: data").report.selections[0]?.rows[2]?.[2]).toBe("below the best 1");
 });
 
 it("keeps the keys of plans without guards", () => {

@@ -40,7 +40,7 @@ export function selectionTable({ expertGroup, top, by, guards, checkpoints }: Se
         : refusedBy.length > 0
           ? `refused by ${refusedBy.map((task) => sheet.titleOf(task)).join(" and ")}`
           : sameAs
-            ? `same ${sameAs.what} as ${sameAs.name}`
+            ? `same run as ${sameAs}`
             : `below the best ${top}`,
     ]),
   };
