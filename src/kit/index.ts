@@ -41,7 +41,6 @@ export {
   defined,
   groupBy,
   isObject,
-  mapTexts,
   mergeObjects,
   own,
   parsePythonJson,

@@ -50,14 +50,6 @@ export function parsePythonJson(text: string): unknown {
   }
 }
 
-/** A JSON value with another text in place of each; keys stay. */
-export function mapTexts(value: unknown, write: (text: string) => unknown): unknown {
-  if (typeof value === "string") return write(value);
-  if (Array.isArray(value)) return value.map((inner) => mapTexts(inner, write));
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, write)]));
-}
-
 /** An object without its undefined fields. */
 export function defined<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as never;

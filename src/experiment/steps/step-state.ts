@@ -3,7 +3,6 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
-import { mapTexts, own } from "../../kit/index.js";
 import type { ModelSource, Step } from "./step.js";
 
 const ATTEMPT_FILE = "attempt.json";
@@ -65,5 +64,12 @@ export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json
 
 /** Replaces the identities in a source by folders. */
 export function withFolders(source: ModelSource, folders: Readonly<Record<string, string>>): ModelSource {
-  return mapTexts(source, (text) => own(folders, text) ?? text) as ModelSource;
+  return replaced(source, folders) as ModelSource;
+}
+
+function replaced(value: unknown, folders: Readonly<Record<string, string>>): unknown {
+  if (typeof value === "string") return Object.hasOwn(folders, value) ? folders[value] : value;
+  if (Array.isArray(value)) return value.map((inner) => replaced(inner, folders));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, replaced(inner, folders)]));
 }

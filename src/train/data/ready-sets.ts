@@ -1,5 +1,5 @@
 // Ready declarations of the training data of the paper (arXiv 2410.01335, table 3).
-import { type Language, mapTexts, own } from "../../kit/index.js";
+import { isObject, type Language, own } from "../../kit/index.js";
 import type { SetDeclaration } from "./declaration.js";
 import { mappingSchema } from "./mapping.js";
 import TABLE from "./ready-sets.json" with { type: "json" };
@@ -31,11 +31,15 @@ export function readyFields(name: ReadyName, language: Language | undefined): Se
   return { ...rest, map: mappingSchema.parse(map) };
 }
 
-function filled(value: unknown, { code, codes, short = code, name }: Language): unknown {
+function filled(value: unknown, language: Language): unknown {
+  if (Array.isArray(value)) return value.map((inner) => filled(inner, language));
+  if (isObject(value)) {
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, filled(inner, language)]));
+  }
+  if (typeof value !== "string") return value;
+  const { code, codes, short = code, name } = language;
+  if (value === "{codes}") return [...codes];
   const [first = "", second = ""] = ["eng_Latn", code].sort();
   const words: Readonly<Record<string, string>> = { code, short, name, lower: name.toLowerCase(), first, second };
-  return mapTexts(value, (text) => {
-    if (text === "{codes}") return [...codes];
-    return text.replace(/\{(\w+)\}/g, (written: string, word: string) => own(words, word) ?? written);
-  });
+  return value.replace(/\{(\w+)\}/g, (written: string, word: string) => own(words, word) ?? written);
 }
