@@ -43,7 +43,7 @@ export function readSpec(
   const family = findFamily(modelType);
   if (family?.runs === false && purpose === "run") {
     throw new CheckpointError(
-      `${file} describes a ${family.name} model, which can be merged and exported as GGUF, but not run or trained by the engine.`,
+      `${file} describes a ${family.name} model, which can be merged and exported as GGUF for llama.cpp, but not run or trained by the engine.`,
       { file, field: "model_type", actual: modelType },
     );
   }

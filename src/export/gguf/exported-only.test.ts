@@ -71,6 +71,6 @@ it("MiniMax-M2 has experts in every layer, norms of all heads together, and rota
 it("the engine says that it does not run them, and what does", async () => {
   const model = await writeDecoder(join(folder, "unrun"), MINIMAX);
   await expect(openEngine(model)).rejects.toThrow(
-    `${model}/config.json describes a MiniMax-M2 model, which can be merged and exported as GGUF, but not run or trained by the engine.`,
+    `${model}/config.json describes a MiniMax-M2 model, which can be merged and exported as GGUF for llama.cpp, but not run or trained by the engine.`,
   );
 });
