@@ -7,6 +7,7 @@ import { ReadFacts } from "../src/experiment/check/facts-reader.js";
 import { writeSafetensors } from "../src/formats/safetensors/index.js";
 import { planRecipe } from "../src/merge/index.js";
 import { executePlan } from "../src/merge/output/index.js";
+import { withinBudget } from "../src/merge/plan/budget.js";
 import { diff, inspect, planMerge, verify } from "../src/verbs/index.js";
 import { readJson, seededFloats, seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, FAILED, layergraft, type Outcome, sha256, start } from "./support/command.js";
@@ -48,6 +49,7 @@ beforeEach(() => {
 
 const environment = () => ({
   ...{ HF_ENDPOINT: hub.endpoint, HF_HOME: home, HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "", HF_TOKEN: "" },
+  LAYERGRAFT_CACHE: at("cache"),
 });
 const run = (...args: string[]): Promise<Outcome> => layergraft(args, { cwd: root, env: environment() });
 const swapOf = (task: string, language: string, ...rest: string[]) =>
@@ -107,6 +109,24 @@ describe("a merge of models on the hub", () => {
     expect(digests(out)).toEqual(await mergeHere(`local-${method}`, ...local));
     const kept = readdirSync(home, { recursive: true }).filter((name) => String(name).endsWith(".safetensors"));
     expect(kept).toEqual([]);
+  });
+
+  it("fetches of experts within a budget the blocks that changed most, and the base once", async () => {
+    const analysis = await run("analyze", "--base", "org/base", "--expert", "a=org/task", "--expert", "b=org/language");
+    expect(analysis.status).toBe(DONE);
+    const recipe = { method: "task_arithmetic", models: ["org/task", "org/language"], base: "org/base" } as const;
+    writeFileSync(at("budget.json"), JSON.stringify(recipe));
+    const args = ["merge", "budget.json", "--budget", "0.5", "--json"];
+    const { plan, summary } = JSON.parse((await run(...args, "--dry-run")).stdout);
+    expect(summary.bytesToFetch / summary.bytesOnHub).toBeLessThan(2 / 3);
+    const outcome = await run(...args, "--out", "budget");
+    expect(JSON.parse(outcome.stdout)).toMatchObject({ bytesFetched: summary.bytesToFetch });
+
+    const folders = { ...recipe, models: [at("task"), at("language")], base: at("base") };
+    const whole = await planRecipe(folders);
+    const sources = withinBudget(whole.sources, plan.blocks);
+    await executePlan({ plan: whole.plan, sources }, { out: at("local-budget") });
+    expect(digests("budget")).toEqual(digests("local-budget"));
   });
 
   it("prints what it fetches", async () => {
