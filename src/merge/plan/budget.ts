@@ -26,8 +26,8 @@ export async function keepSketch(model: Checkpoint, base: Checkpoint, sketch: Sk
 }
 
 /** The base of a source: that of its recipe, or of one around it. */
-function baseFor(label: string, sources: ReadonlyMap<string, Checkpoint>): string | undefined {
-  const steps = label.split(".");
+function baseFor(id: string, sources: ReadonlyMap<string, Checkpoint>): string | undefined {
+  const steps = id.split(".");
   const around = steps.map((_, i) => [...steps.slice(0, steps.length - 1 - i), "base"].join("."));
   return around.find((base) => sources.has(base));
 }
@@ -125,15 +125,9 @@ function choose(budget: number, model: Checkpoint, base: Checkpoint, sketch: Ske
   return { read, share: all > 0 ? spent / all : 0, leftOut: changed > 0 ? left / changed : 0 };
 }
 
-/** Row numbers from 0 on; tensors of a height share them. */
-function rowNumbers(count: number, known: Map<number, Int32Array>): Int32Array {
-  const rows = known.get(count) ?? Int32Array.from({ length: count }, (_, row) => row);
-  known.set(count, rows);
-  return rows;
-}
-
 /** The sources, with the base's rows in place of blocks that are not read. */
 export function withinBudget(sources: ReadonlyMap<string, Checkpoint>, read: ReadBlocks): Map<string, Checkpoint> {
+  /** Row numbers from 0 on: tensors of a height share them. */
   const numbers = new Map<number, Int32Array>();
   return new Map(
     [...sources].map(([label, model]) => {
@@ -145,7 +139,9 @@ export function withinBudget(sources: ReadonlyMap<string, Checkpoint>, read: Rea
         const blocks = blocksOf(tensor, twin);
         const packed = own[name];
         if (!twin || packed === undefined || blocks.length === 0) return [name, tensor];
-        const row = rowNumbers(blocks.at(-1)?.[1] ?? 0, numbers);
+        const height = blocks.at(-1)?.[1] ?? 0;
+        const row = numbers.get(height) ?? Int32Array.from({ length: height }, (_, i) => i);
+        numbers.set(height, row);
         const part = new Uint8Array(row.length);
         const flags = unpackBits(packed, blocks.length);
         for (const [i, [from, to]] of blocks.entries()) if (!flags[i]) part.fill(1, from, to);
