@@ -1,10 +1,9 @@
 import type { Command } from "commander";
 import { locateSource } from "../../formats/checkpoint/index.js";
-import { MismatchError } from "../../kit/index.js";
+import { CheckpointError, MismatchError } from "../../kit/index.js";
 import { shellQuote } from "../../kit/printing/index.js";
-import { suggestRecipes } from "../../merge/analysis/index.js";
 import { hasDefaultLayers, methodOf, type RecipeInput } from "../../merge/index.js";
-import { analyze } from "../../verbs/index.js";
+import { suggest } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { info } from "../shared/output.js";
@@ -35,14 +34,14 @@ export function add(program: Command): void {
     if (options.json || options.quiet || !hasDefaultLayers(fields)) return;
     const found = options.dryRun ? await measuredLayers(fields, options) : undefined;
     const { base = "BASE", task, language } = fields;
-    const suggest = ["--base", base, "--task", task, "--language", language].map((word) => shellQuote(String(word)));
+    const words = ["--base", base, "--task", task, "--language", language].map((word) => shellQuote(String(word)));
     info(
       options,
       found
         ? `\nThese layers are the paper's default, whatever the experts changed. \nMeasured: ${found.layers}.\n` +
             `These are ${found.reason}.\nEvaluate both. To take the measured ones, add:\n  --layers ${found.list}`
         : "These layers are the paper's default, whatever the experts changed. To measure where they changed, and get recipes:\n" +
-            `  layergraft suggest ${suggest.join(" ")}`,
+            `  layergraft suggest ${words.join(" ")}`,
     );
   });
 }
@@ -51,17 +50,14 @@ export function add(program: Command): void {
 async function measuredLayers({ base, task, language }: Readonly<Record<string, unknown>>, options: MergeOptions) {
   if (base === undefined) return undefined;
   const sources = { base: String(base), task: String(task), language: String(language) };
-  const located = await Promise.all(Object.values(sources).map((one) => locateSource(one))).catch(() => undefined);
-  if (!located) return undefined;
-  const experts = { task: sources.task, language: sources.language };
-  const measure = runWithHub(options, (controls) => analyze({ base: sources.base, experts, ...controls }));
-  // The plan stands without it, as where vocabularies differ.
-  const analysis = await measure.catch((error) => {
-    if (error instanceof MismatchError) return undefined;
+  try {
+    for (const source of Object.values(sources)) await locateSource(source);
+    const found = await runWithHub(options, (controls) => suggest({ ...sources, ...controls }));
+    const { layers, reason, recipe } = found.find(({ name }) => name === "profile") ?? {};
+    return recipe?.method === "swap" ? { layers, reason, list: Object(recipe.layers).language as string } : undefined;
+  } catch (error) {
+    // The plan stands without: a model is on the hub, or vocabularies differ.
+    if (error instanceof CheckpointError || error instanceof MismatchError) return undefined;
     throw error;
-  });
-  if (!analysis) return undefined;
-  const { layers, reason, recipe } = suggestRecipes({ analysis, sources }).find(({ name }) => name === "profile") ?? {};
-  const list = recipe?.method === "swap" ? Object(recipe.layers).language : undefined;
-  return list === undefined ? undefined : { layers, reason, list: String(list) };
+  }
 }
