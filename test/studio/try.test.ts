@@ -1,5 +1,5 @@
 // The studio's evaluations, driven in a browser: results and comparisons are those of the command line.
-import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -241,8 +241,25 @@ describeInBrowser("evaluating", () => {
     expect(readdirSync(at("project", "evaluations"))).toHaveLength(2);
   });
 
-  it("survives a reload, is cancelled, and resumes where it was", { timeout: 120_000 }, async () => {
+  it("says which model vanished while another was evaluated, and keeps that one's result", {
+    timeout: 120_000,
+  }, async () => {
     await page.getByLabel("Items, at most").fill("");
+    await evaluateOn("many.yaml");
+    await page.getByText(/many, [1-9]\d*%/).waitFor();
+    renameSync(at("world", "swahili-expert"), at("moved"));
+    const said = page.locator(".notice.problem .lines").first();
+    await said.waitFor({ timeout: 100_000 });
+    const expert = at("world", "swahili-expert");
+    expect(await said.innerText()).toMatch(
+      new RegExp(`^recipe mine: [^\\n]*${expert}[^\\n]*\\nThe results of base are kept\\.$`),
+    );
+    expect(folderOf("many", "mine")).toBe("evaluations");
+    await results("many").getByRole("row", { name: "base" }).waitFor();
+    renameSync(at("moved"), expert);
+  });
+
+  it("survives a reload, is cancelled, and resumes where it was", { timeout: 120_000 }, async () => {
     await evaluateOn("many.yaml");
     await page.getByText(/many, [1-9]\d*%/).waitFor();
     await page.reload();

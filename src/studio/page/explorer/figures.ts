@@ -20,13 +20,18 @@ export interface View {
 export const cellOf = (data: Analysis, expert: number, { layer, column }: HeatmapCell) =>
   data.cells[expert]?.[layer]?.[column] ?? null;
 
-/** Share of a matrix's rows above the threshold; null where there is no row to count. */
-export function shareOf(data: Analysis, expert: number, place: HeatmapCell, steps: Steps): number | null {
-  const cell = cellOf(data, expert, place);
-  return cell && cell.rows > 0 ? (cell.above[steps[expert] ?? 0] ?? 0) / cell.rows : null;
+type Counted = { readonly rows: number; readonly above: readonly number[] } | null | undefined;
+
+/** Share of the rows of matrices that are above a step; null where there is no row to count. */
+function shareAbove(cells: readonly Counted[], step = 0): number | null {
+  const rows = cells.reduce((sum, cell) => sum + (cell?.rows ?? 0), 0);
+  return rows > 0 ? cells.reduce((sum, cell) => sum + (cell?.above[step] ?? 0), 0) / rows : null;
 }
 
-/** Share of a layer's rows above the threshold, over all of its matrices, or those that are wanted. */
+export const shareOf = (data: Analysis, expert: number, place: HeatmapCell, steps: Steps) =>
+  shareAbove([cellOf(data, expert, place)], steps[expert]);
+
+/** Of a layer, over all of its matrices, or those that are wanted. */
 export function layerShare(
   data: Analysis,
   expert: number,
@@ -35,26 +40,18 @@ export function layerShare(
   isWanted: (column: string) => boolean = () => true,
 ): number | null {
   const cells = (data.cells[expert]?.[layer] ?? []).filter((_, i) => isWanted(data.columns[i] ?? ""));
-  const all = cells.filter((cell) => cell !== null);
-  const rows = all.reduce((sum, cell) => sum + cell.rows, 0);
-  return rows > 0 ? all.reduce((sum, cell) => sum + (cell.above[steps[expert] ?? 0] ?? 0), 0) / rows : null;
+  return shareAbove(cells, steps[expert]);
 }
 
-/** Share of all rows above the threshold. */
-export function totalShare(data: Analysis, expert: number, steps: Steps): number | null {
-  const total = data.totals[expert];
-  return total && total.rows > 0 ? (total.above[steps[expert] ?? 0] ?? 0) / total.rows : null;
-}
+export const totalShare = (data: Analysis, expert: number, steps: Steps) =>
+  shareAbove([data.totals[expert]], steps[expert]);
 
 /** The largest share of any matrix, in any expert or in one, at least 1%: the end of the scale of colours. */
 export function scaleOf(data: Analysis, steps: Steps, of?: number): number {
   let most = 0.01;
   for (const [expert, layers] of data.cells.entries()) {
     if (of !== undefined && expert !== of) continue;
-    const step = steps[expert] ?? 0;
-    for (const cells of layers) {
-      for (const cell of cells) if (cell && cell.rows > 0) most = Math.max(most, (cell.above[step] ?? 0) / cell.rows);
-    }
+    for (const cell of layers.flat()) most = Math.max(most, shareAbove([cell], steps[expert]) ?? 0);
   }
   return most;
 }

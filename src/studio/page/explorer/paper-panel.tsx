@@ -44,18 +44,8 @@ export function PaperPanel({ kind, maps, cells, columns, palette, cursor, onCurs
         </span>
       </header>
       <Heatmap
-        {...{
-          label: name,
-          layers: cells.length,
-          columns,
-          colour,
-          number,
-          ink: palette.ink,
-          paper: palette.paper,
-          cursor,
-          onCursor,
-          describe,
-        }}
+        {...{ label: name, layers: cells.length, columns, colour, number, describe }}
+        {...{ ink: palette.ink, paper: palette.paper, cursor, onCursor }}
       />
     </section>
   );
