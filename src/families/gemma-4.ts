@@ -46,6 +46,7 @@ export const gemma4: readonly Family[] = [
     lastKind: FULL,
     llamaCpp: {
       name: "gemma4",
+      tokenizer: "gemma4",
       activation: "gelu_tanh",
       embeddingScale: ({ hidden }) => Math.sqrt(hidden),
       attentionScale: () => 1,

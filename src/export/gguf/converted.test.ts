@@ -126,11 +126,13 @@ const WRITTEN: Readonly<Record<string, Settings>> = {
   qwen3_next: { architectures: ["Qwen3NextForCausalLM"], model_type: "qwen3_next", ...DELTA, ...SHARED },
 };
 
+const TOKEN = { normalized: false, lstrip: false, rstrip: false, single_word: false };
+
 /** A tokenizer with every type of token, and an id without one. */
 function writeTokenizer(model: string): void {
   const added = ["<|endoftext|>", "<s>", "</s>", "<|user|>", "<tool>", "[gMASK]", "<|observation|>"].map(
     (content, id) => {
-      return { id, content, special: id < 3, normalized: false, lstrip: false, rstrip: false, single_word: false };
+      return { ...TOKEN, id, content, special: id < 3 };
     },
   );
   const letters = [..."abcdefghijk"].map((letter, i) => [letter, 7 + i] as const);
@@ -148,6 +150,29 @@ function writeTokenizer(model: string): void {
   );
 }
 
+/** One whose characters are those of SentencePiece, merged as its merges say, with a token that an answer shows. */
+function writeMergedTokenizer(model: string): void {
+  const names = ["<|endoftext|>", "<s>", "</s>", "<|channel>"];
+  const added = names.map((content, id) => ({ ...TOKEN, id, content, special: true }));
+  const tokens = [...names, ..."abcdefghijklm", "ab", "▁", "<0x0A>"];
+  const space = { type: "Replace", pattern: { String: " " }, content: "▁" };
+  const decoders = [{ ...space, pattern: { String: "▁" }, content: " " }, { type: "ByteFallback" }, { type: "Fuse" }];
+  const [first, sequence] = [
+    { SpecialToken: { id: "<s>", type_id: 0 } },
+    (id: string) => ({ Sequence: { id, type_id: 0 } }),
+  ];
+  const vocab = Object.fromEntries(tokens.map((token, id) => [token, id]));
+  const json = {
+    ...{ version: "1.0", added_tokens: added, normalizer: space, decoder: { type: "Sequence", decoders } },
+    post_processor: {
+      ...{ type: "TemplateProcessing", pair: [first, sequence("A"), sequence("B")], single: [first, sequence("A")] },
+      special_tokens: { "<s>": { id: "<s>", ids: [1], tokens: ["<s>"] } },
+    },
+    model: { type: "BPE", byte_fallback: true, fuse_unk: true, unk_token: null, vocab, merges: [["a", "b"]] },
+  };
+  writeFileSync(join(model, "tokenizer.json"), JSON.stringify(json));
+}
+
 /** Writes a case, as make_gguf.py converts it. */
 async function write(name: string): Promise<string> {
   mkdirSync(FOLDER, { recursive: true });
@@ -159,6 +184,7 @@ async function write(name: string): Promise<string> {
       ? await copyDecoder(FOLDER, name, settings, isKept)
       : await copyDecoder(FOLDER, name);
   writeTokenizer(model);
+  if (name.startsWith("gemma4")) writeMergedTokenizer(model);
   writeFileSync(join(model, "generation_config.json"), JSON.stringify({ eos_token_id: [2, 3, 6] }));
   return model;
 }

@@ -73,7 +73,7 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
 
   const parts = await loadSourceTokenizerParts(source);
   const stopIds = await modelTextOf(source).stopIds();
-  const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name, stopIds);
+  const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name, stopIds, architecture.tokenizer);
   const template = await loadSourceTemplate(source);
   const general: [string, MetadataValue][] = [
     ["general.architecture", text(architecture.name)],

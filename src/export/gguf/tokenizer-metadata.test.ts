@@ -206,3 +206,18 @@ it("names that llama.cpp treats as Phi-3's are for its tokenizer alone", async (
   expect(modelName("soup of a, b", phi3)).toBe("soup of a, b (phi-3)");
   expect(modelName("Phi-3-mini", phi3)).toBe("Phi-3-mini");
 });
+
+it("Gemma 4's merges are written, and its marks of thoughts can be seen", async () => {
+  const json = jsonOf("gemma");
+  const added = (json.added_tokens as { id: number; content: string }[]).map((token) =>
+    token.content === "<start_of_turn>" ? { ...token, content: "<|channel>" } : token,
+  );
+  const { metadata } = tokenizerMetadata(await partsOf({ ...json, added_tokens: added }), 400, "model", [], "gemma4");
+  const get = (key: string) => metadata.get(`tokenizer.ggml.${key}`)?.value;
+  expect([get("model"), get("pre"), get("add_space_prefix")]).toEqual(["gemma4", undefined, false]);
+  const { merges, vocab } = json.model as { merges: string[][]; vocab: Record<string, number> };
+  expect(get("merges")).toEqual(merges.map((merge) => (typeof merge === "string" ? merge : merge.join(" "))));
+  const types = get("token_type") as number[];
+  const typeOf = (content: string) => types[added.find((token) => token.content === content)?.id ?? -1];
+  expect([typeOf("<|channel>"), typeOf("<unk>"), types[vocab["<0x0A>"] ?? -1]]).toEqual([4, 3, 6]);
+});

@@ -1,5 +1,5 @@
-// The metadata that llama.cpp tokenizes with. It has three kinds of tokenizers: byte-level BPE by merges ("gpt2"), BPE of
-// SentencePiece by scores ("llama"), and Unigram ("t5").
+// The metadata that llama.cpp tokenizes with. It has four kinds of tokenizers: byte-level BPE by merges ("gpt2"), BPE of
+// SentencePiece by scores ("llama") or by merges ("gemma4"), and Unigram ("t5").
 
 import { findPreTokenizer } from "../../formats/gguf/index.js";
 import { CheckpointError, isObject } from "../../kit/index.js";
@@ -26,6 +26,7 @@ const SPECIAL_KEYS: Partial<Record<SpecialName, string>> = {
  * Describes a tokenizer.
  * @param size rows of the embedding; ids without a token get a placeholder
  * @param stopIds tokens that end an answer
+ * @param merged the kind of a tokenizer of SentencePiece whose merges are written. Default: scores are
  * @param where names the model in errors
  * @throws CheckpointError if llama.cpp has no such tokenizer, or it has more tokens than the embedding
  */
@@ -34,13 +35,14 @@ export function tokenizerMetadata(
   size: number,
   where: string,
   stopIds: readonly number[] = [],
+  merged?: "gemma4",
 ): { metadata: Metadata; notes: string[] } {
-  const kind = kindOf(parts, where);
+  const kind = kindOf(parts, where, merged);
   const tokens = tokensOf(parts, kind, size, where);
   const notes: string[] = [...(kind.notes ?? [])];
   const entries: [string, MetadataValue][] = [
     ["model", text(kind.model)],
-    ["pre", text(kind.pre)],
+    ...(kind.pre ? [["pre", text(kind.pre)] as [string, MetadataValue]] : []),
     ["tokens", { type: "array", of: "string", value: tokens.map((token) => token.text) }],
     ...(kind.score
       ? [["scores", { type: "array", of: "f32", value: tokens.map(({ score }) => score) }] as [string, MetadataValue]]
@@ -80,18 +82,18 @@ export function tokenizerMetadata(
 
 /** What a kind of tokenizer adds to the tokens. */
 interface Kind {
-  readonly model: "gpt2" | "llama" | "t5";
-  readonly pre: string;
+  readonly model: "gpt2" | "llama" | "gemma4" | "t5";
+  readonly pre?: string;
   readonly score?: (token: string, id: number) => number;
   readonly entries: readonly [string, MetadataValue][];
   readonly notes?: readonly string[];
 }
 
-function kindOf(parts: TokenizerParts, where: string): Kind {
+function kindOf(parts: TokenizerParts, where: string, merged?: "gemma4"): Kind {
   const { model, normalizer, preTokenizer } = parts;
   if (model.type === "Unigram") return unigram(parts, where);
   if (model.type !== "BPE") throw refuse(where, `its tokenizer is a ${model.type}, which llama.cpp does not run here`);
-  if (model.byte_fallback === true) return sentencePiece(parts, where);
+  if (model.byte_fallback === true) return sentencePiece(parts, where, merged);
   const pre = findPreTokenizer(preTokenizer, model.ignore_merges === true);
   if (pre === undefined) {
     throw refuse(
@@ -104,10 +106,14 @@ function kindOf(parts: TokenizerParts, where: string): Kind {
   if (normalizer && normalizer.type !== "NFC") {
     throw refuse(where, `llama.cpp does not normalize texts as its tokenizer does (${brief(normalizer)})`);
   }
-  const merges = (model.merges as (string | [string, string])[]).map((merge) =>
+  return { model: "gpt2", pre, entries: [mergesOf(parts)] };
+}
+
+function mergesOf({ model }: TokenizerParts): [string, MetadataValue] {
+  const value = (model.merges as (string | [string, string])[]).map((merge) =>
     typeof merge === "string" ? merge : merge.join(" "),
   );
-  return { model: "gpt2", pre, entries: [["merges", { type: "array", of: "string", value: merges }]] };
+  return ["merges", { type: "array", of: "string", value }];
 }
 
 /** Whether a space is put before a text, by the two parts that decide it; undefined for parts of another kind. */
@@ -131,11 +137,13 @@ function spacePrefix({ normalizer, preTokenizer }: TokenizerParts): boolean | un
 }
 
 /** SentencePiece merges the pair that makes the token with the highest score: the earlier merged, the higher. */
-function sentencePiece(parts: TokenizerParts, where: string): Kind {
+function sentencePiece(parts: TokenizerParts, where: string, merged?: "gemma4"): Kind {
   const prefix = spacePrefix(parts);
   if (prefix === undefined) {
     throw refuse(where, "its tokenizer changes texts before it merges characters, unlike llama.cpp");
   }
+  if (merged)
+    return { model: merged, score: () => -1000, entries: [mergesOf(parts), ["add_space_prefix", bool(prefix)]] };
   const rank = new Map<string, number>();
   let previous = "";
   let repeated = 0;
@@ -235,12 +243,13 @@ function tokensOf(parts: TokenizerParts, kind: Kind, size: number, where: string
   const unknown = unknownId(parts);
   for (const [token, id] of vocabulary) {
     const isByte = kind.model !== "gpt2" && /^<0x[0-9A-F]{2}>$/.test(token);
-    const type = isByte ? TYPE.byte : id === unknown && kind.model !== "gpt2" ? TYPE.unknown : TYPE.normal;
+    const isUnknown = id === unknown && kind.model !== "gpt2" && kind.model !== "gemma4";
+    const type = isByte ? TYPE.byte : isUnknown ? TYPE.unknown : TYPE.normal;
     tokens[id] = { text: token, type, score: kind.score?.(token, id) ?? 0 };
   }
   for (const { id, content, special } of added) {
     if (tokens[id]?.type === TYPE.unknown) continue;
-    const isControl = special || looksSpecial(content);
+    const isControl = (special || looksSpecial(content)) && !(kind.model === "gemma4" && VISIBLE.has(content));
     // llama.cpp matches these in the text before it replaces spaces.
     const shown = isControl || kind.model === "gpt2" ? content : content.replaceAll(SPACE, " ");
     tokens[id] = { text: shown, type: isControl ? TYPE.control : TYPE.userDefined, score: -1000 };
@@ -259,6 +268,11 @@ export function modelName(name: string, { added, vocabulary }: TokenizerParts): 
   if (isNamed) return isPhi3 ? name : name.replace(/phi-?3/gi, "phi 3");
   return isPhi3 && added.some(({ rstrip }) => rstrip) ? `${name} (phi-3)` : name;
 }
+
+/** Gemma 4's marks of thoughts and of calls, which llama.cpp's parser of answers reads. */
+const VISIBLE = new Set([
+  ...["<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>'],
+]);
 
 /** Tokens that some models do not mark as special, by llama.cpp's converter (does_token_look_special). */
 function looksSpecial(token: string): boolean {

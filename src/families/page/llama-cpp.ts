@@ -65,6 +65,8 @@ export interface LlamaCpp {
   readonly sections?: readonly number[];
   /** Its mixture of experts. Default: it has none. */
   readonly experts?: LlamaCppExperts;
+  /** How it merges characters of SentencePiece: as the tokenizer's merges say. Default: by the scores of tokens. */
+  readonly tokenizer?: "gemma4";
   /** Another graph, of models of this family that have no recurrence, or that have experts. */
   readonly other?: { readonly of: "no recurrence" | "experts"; readonly graph: LlamaCpp };
   /** Fewest layers of a model with norms of queries and keys over each head. */

@@ -1,5 +1,6 @@
 // Tokenizers that exports do not write. read-back.test.ts has the others.
 import { expect, it } from "vitest";
+import type { GgufHeader, GgufValue } from "./header.js";
 import { ggufTokenizer } from "./tokenizer.js";
 
 it("Gemma 4's has merges of its own, as all of its scores are equal", () => {
@@ -24,4 +25,27 @@ it("Gemma 4's has merges of its own, as all of its scores are equal", () => {
     },
     settings: { bos_token: "<bos>", add_bos_token: true },
   });
+});
+
+it.each([
+  ["gemma4", ["a b", "b c"]],
+  // The higher score first, whatever a file says of merges besides.
+  [
+    "llama",
+    [
+      ["b", "c"],
+      ["a", "b"],
+    ],
+  ],
+])("a tokenizer of SentencePiece, %s, has the merges that llama.cpp does", (model, merges) => {
+  const keys: Record<string, GgufValue> = {
+    model,
+    tokens: ["a", "b", "c", "ab", "bc"],
+    scores: [-9, -9, -9, -2, -1],
+    merges: ["a b", "b c"],
+    add_space_prefix: false,
+  };
+  const metadata = new Map(Object.entries(keys).map(([key, value]) => [`tokenizer.ggml.${key}`, value]));
+  const read = ggufTokenizer({ metadata } as unknown as GgufHeader, "model.gguf");
+  expect(read).toMatchObject({ tokenizer: { model: { merges, byte_fallback: true } } });
 });

@@ -186,8 +186,8 @@ function bySentencePiece(vocabulary: Vocabulary): Parts | string {
       fuse_unk: true,
       byte_fallback: true,
       vocab: vocabOf(vocabulary),
-      // Gemma 4's are in the file, as their order does not follow from scores.
-      merges: stringsOf(vocabulary.read("merges")) ?? mergesOf(vocabulary),
+      merges:
+        vocabulary.read("model") === "gemma4" ? (stringsOf(vocabulary.read("merges")) ?? []) : mergesOf(vocabulary),
     },
   };
 }
