@@ -90,14 +90,21 @@ describeInBrowser("the studio while work runs", () => {
       expect(await said.locator(".lines").innerText()).toMatch(gone);
       renameSync(at("moved"), at("math"));
     };
+    await page.getByRole("link", { name: "Changes" }).click();
     await page.getByRole("button", { name: "Measure changes" }).click();
     await vanish();
     await page.getByRole("link", { name: "Write" }).click();
     await page.getByRole("button", { name: "Write the model" }).click();
     await vanish();
     expect(readdirSync(at("project", "models"))).toEqual([]);
+    // The page looks at its models again when a person comes back to it.
     await page.getByRole("link", { name: "Models" }).click();
-    await page.getByRole("article", { name: "math", exact: true }).getByText("Layers").waitFor();
+    const known = page.getByRole("article", { name: "math", exact: true }).getByText("Layers");
+    const lookAgain = async () => {
+      await page.evaluate("dispatchEvent(new Event('focus'))");
+      return known.count();
+    };
+    await expect.poll(lookAgain, { timeout: 30_000, interval: 500 }).toBe(1);
   });
 
   it("finds a merge again that runs, and resumes it after kill -9 to the same bytes", async () => {
