@@ -38,7 +38,7 @@ export function add(program: Command): void {
     info(
       options,
       found
-        ? `\nThese layers are the paper's default, whatever the experts changed. \nMeasured: ${found.layers}.\n` +
+        ? `\nThese layers are the paper's default, whatever the experts changed.\nMeasured: ${found.layers}.\n` +
             `These are ${found.reason}.\nEvaluate both. To take the measured ones, add:\n  --layers ${found.list}`
         : "These layers are the paper's default, whatever the experts changed. To measure where they changed, and get recipes:\n" +
             `  layergraft suggest ${words.join(" ")}`,
