@@ -46,6 +46,7 @@ const COPIED = [
   ...["apertus", "cohere2", "ernie4_5", "exaone4-global", "falcon3", "gemma", "gemma2", "gemma3", "gemma3-wrapper"],
   ...[
     "gemma4",
+    "gemma4-experts",
     "gemma4-wrapper",
     "glm4",
     "glm4_moe",
@@ -86,6 +87,7 @@ const CHANGED: Readonly<Record<string, readonly [settings: Settings, dropped?: R
   granitemoe: [{}],
   granitemoehybrid: [HYBRID, /(in|out)_proj\.bias$/],
   "granitemoehybrid-experts": [HYBRID],
+  lfm2_moe: [{ conv_bias: false, routed_scaling_factor: 1, tie_word_embeddings: true }, /conv.*bias|lm_head/],
   hunyuan: [
     {
       ...{ attention_bias: false, max_position_embeddings: 32_768 },
@@ -113,6 +115,22 @@ const WRITTEN: Readonly<Record<string, Settings>> = {
     ...{ hybrid_override_pattern: "M-*M", mamba_num_heads: 4, n_groups: 2, ssm_state_size: 3, conv_kernel: 3 },
     // The converter has state spaces of this width.
     ...{ mamba_head_dim: 64, layer_norm_epsilon: 1e-5, max_position_embeddings: 64, mlp_bias: true, expand: 2 },
+  },
+  "nemotron_h-experts": {
+    ...{ architectures: ["NemotronHForCausalLM"], model_type: "nemotron_h", ...SIZES, num_hidden_layers: 4 },
+    ...{ hybrid_override_pattern: "ME*E", mamba_num_heads: 4, n_groups: 2, ssm_state_size: 3, conv_kernel: 3 },
+    ...{ mamba_head_dim: 64, layer_norm_epsilon: 1e-5, max_position_embeddings: 64, expand: 2, n_group: 1 },
+    ...{ n_routed_experts: 3, num_experts_per_tok: 2, moe_intermediate_size: 5, topk_group: 1, n_shared_experts: 1 },
+    ...{ moe_shared_expert_intermediate_size: 7, routed_scaling_factor: 1.7, norm_topk_prob: true },
+  },
+  minimax_m2: {
+    ...{ architectures: ["MiniMaxM2ForCausalLM"], model_type: "minimax_m2", ...SIZES, num_hidden_layers: 2 },
+    ...{ num_local_experts: 5, num_experts_per_tok: 2, rotary_dim: 2, rope_theta: 5_000_000 },
+    max_position_embeddings: 64,
+  },
+  seed_oss: {
+    ...{ architectures: ["SeedOssForCausalLM"], model_type: "seed_oss", ...SIZES, num_hidden_layers: 2 },
+    max_position_embeddings: 64,
   },
   qwen3_5: { architectures: ["Qwen3_5ForCausalLM"], model_type: "qwen3_5_text", ...DELTA, rope_parameters: AXES },
   qwen3_5_moe: {
@@ -202,6 +220,7 @@ const DIFFERENT: Readonly<Record<string, readonly string[]>> = {
   gemma: ["+rope.freq_base"],
   gemma2: ["+rope.freq_base"],
   // Where there is no cap, llama.cpp has one of 30, which a 0 turns off.
+  "gemma4-experts": ["+final_logit_softcapping"],
   "gemma4-one": ["+final_logit_softcapping"],
   "gemma4-wrapper": ["+final_logit_softcapping"],
   // It reads these in the code of the model's first release alone: it takes the hidden width and 1e-5 of transformers' models.
@@ -240,11 +259,20 @@ const DIFFERENT: Readonly<Record<string, readonly string[]>> = {
     ...["rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length"],
     "+rope.scaling.attn_factor",
   ],
+  // What llama.cpp has for these families anyway.
+  lfm2_moe: ["+expert_weights_norm", "+expert_weights_scale"],
+  minimax_m2: ["+expert_gating_func", "+expert_weights_norm", "+expert_weights_scale"],
   // The factor of cosine and sine itself; llama.cpp computes it from the converter's key for an mscale of 1 alone.
   ministral3: ["rope.scaling.yarn_log_multiplier", "+rope.scaling.attn_factor"],
   nemotron_h: [
     ...["context_length", "rope.dimension_count", "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"],
     "+attention.layer_norm_rms_epsilon",
+  ],
+  // As above; one group of experts is none, and llama.cpp reads the width of the shared part, not its number.
+  "nemotron_h-experts": [
+    ...["context_length", "rope.dimension_count", "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"],
+    ...["expert_group_count", "expert_group_used_count", "expert_shared_count"],
+    ...["+attention.layer_norm_rms_epsilon", "+expert_gating_func"],
   ],
   // Windows that llama.cpp does not compute.
   phi3: ["attention.sliding_window", "rope.scaling.original_context_length"],
