@@ -30,6 +30,17 @@ const DIGITS = { type: "Sequence", pretokenizers: [{ type: "Digits", individual_
 const SPACES = { type: "Replace", pattern: { String: " " }, content: "▁" };
 const PREFIXED = { type: "Sequence", normalizers: [{ type: "Prepend", prepend: "▁" }, SPACES] };
 
+const GEMMA4 = {
+  ...{
+    num_key_value_heads: 1,
+    head_dim: 8,
+    global_head_dim: 8,
+    hidden_size_per_layer_input: 0,
+    num_kv_shared_layers: 0,
+  },
+  ...{ layer_types: ["full_attention"], bos_token_id: 2 },
+};
+
 /** The parts of each tokenizer.json, as its model publishes them. */
 const CASES = process.env.ONLY_OTHERS
   ? {}
@@ -43,6 +54,7 @@ const CASES = process.env.ONLY_OTHERS
       "llama-spm": { normalizer: PREFIXED },
       "phi-3": { normalizer: PREFIXED },
       "llama-spm, as Gemma": { normalizer: SPACES },
+      "gemma-4": { normalizer: SPACES },
       "llama-spm, as Mistral": {
         pre_tokenizer: { type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: false },
       },
@@ -124,9 +136,11 @@ function startAlike(one, other) {
 async function writeModel(path, json) {
   mkdirSync(path);
   const size = Object.keys(json.model.vocab).length;
+  // Its merges do not follow from scores, and its family says so.
+  const isGemma4 = "<|channel>" in json.model.vocab;
   const config = {
-    architectures: ["LlamaForCausalLM"],
-    model_type: "llama",
+    architectures: [isGemma4 ? "Gemma4ForCausalLM" : "LlamaForCausalLM"],
+    ...(isGemma4 ? { model_type: "gemma4_text", ...GEMMA4 } : { model_type: "llama" }),
     ...{ hidden_size: 8, intermediate_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: size },
     tie_word_embeddings: true,
   };

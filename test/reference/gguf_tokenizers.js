@@ -73,13 +73,16 @@ export function readVocabulary(path) {
 }
 
 /** A tokenizer.json of a vocabulary, with the parts of the model's own. */
-export function tokenizerJson({ tokens, token_type: types, merges, scores }, { ignore_merges = false, ...parts }) {
+export function tokenizerJson(
+  { model, tokens, token_type: types, merges, scores },
+  { ignore_merges = false, ...parts },
+) {
   const ids = new Map(tokens.map((token, id) => [token, id]));
   const isAdded = (id) => types[id] === CONTROL || types[id] === USER_DEFINED;
   const added = tokens.flatMap((content, id) =>
     isAdded(id) ? [{ id, content, special: types[id] === CONTROL, normalized: false }] : [],
   );
-  const isByteLevel = merges !== undefined;
+  const isByteLevel = model === "gpt2";
   return {
     version: "1.0",
     added_tokens: added,
