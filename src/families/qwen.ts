@@ -90,6 +90,7 @@ export const qwen: readonly Family[] = [
       ...QWEN_3,
       name: "qwen3vl",
       sections: [24, 20, 20],
+      deepstack: true,
       // What its text part is.
       read: { className: "Qwen3ForCausalLM", fields: (read) => ({ ...readBiases(read), model_type: "qwen3" }) },
     },

@@ -117,6 +117,10 @@ const CASES = {
   "qwen 2": { model_type: "qwen2", tie_word_embeddings: true },
   "qwen 2.5 yarn": { model_type: "qwen2", rope_parameters: YARN },
   "qwen 3": { model_type: "qwen3", head_dim: 96 },
+  "qwen 3 vl": {
+    ...{ model_type: "qwen3_vl_text", head_dim: 96 },
+    rope_parameters: { rope_type: "default", rope_theta: 500, mrope_section: [16, 16, 16], mrope_interleaved: true },
+  },
   gemma: { model_type: "gemma", head_dim: 96, hidden_act: "gelu_pytorch_tanh" },
   "gemma 2": { model_type: "gemma2", head_dim: 64, query_pre_attn_scalar: 50, ...local(2) },
   "gemma 3": {

@@ -277,8 +277,6 @@ const DIFFERENT: Readonly<Record<string, readonly string[]>> = {
   // Windows that llama.cpp does not compute.
   phi3: ["attention.sliding_window", "rope.scaling.original_context_length"],
   "phi3-longrope": ["attention.sliding_window", "+rope.scaling.type"],
-  // Layers that images are added to; only the text part is exported.
-  qwen3_vl: ["n_deepstack_layers"],
 };
 
 /**

@@ -6,7 +6,7 @@ import { FAMILIES, findFamily, type LlamaCpp } from "../../families/index.js";
 import { textOf } from "../../formats/checkpoint/index.js";
 import type { Encoding } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
-import { CheckpointError } from "../../kit/index.js";
+import { CheckpointError, isObject } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import { curveMetadata } from "./curves.js";
 import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
@@ -86,6 +86,9 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
     ...general,
     ...decoderMetadata(spec, architecture),
     ...(await curveMetadata(source, spec)),
+    ...(architecture.deepstack
+      ? [[`${architecture.name}.n_deepstack_layers`, u32(deepstackLayers(source))] as const]
+      : []),
     ...tokenizer.metadata,
     ...(template ? [["tokenizer.chat_template", text(template.source)] as const] : []),
   ]);
@@ -103,6 +106,11 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
     layout,
     notes: [...partNotes(source), ...notesOf(spec, architecture, unused), ...chosen.notes, ...tokenizer.notes],
   };
+}
+
+function deepstackLayers({ config: { json } }: ModelSource): number {
+  const indexes = isObject(json.vision_config) ? json.vision_config.deepstack_visual_indexes : [];
+  return Array.isArray(indexes) ? indexes.length : 0;
 }
 
 const exportedFamilies = () => FAMILIES.flatMap(({ name, traits, llamaCpp }) => (traits && llamaCpp ? [name] : []));

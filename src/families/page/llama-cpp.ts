@@ -63,6 +63,8 @@ export interface LlamaCpp {
   readonly folds?: boolean;
   /** How many pairs follow each axis of an image where the model does not say it. Default: it has no such axes. */
   readonly sections?: readonly number[];
+  /** Whether its file says how many layers images are added to, as a vision tower beside it needs. Default false. */
+  readonly deepstack?: boolean;
   /** Its mixture of experts. Default: it has none. */
   readonly experts?: LlamaCppExperts;
   /** How it merges characters of SentencePiece: as the tokenizer's merges say. Default: by the scores of tokens. */
