@@ -30,7 +30,7 @@ def make(family, folder):
     text = config.get_text_config()
     for name in ("moe_intermediate_size", "moe_shared_expert_intermediate_size", "moe_latent_size", "shared_expert_intermediate_size"):
         if getattr(text, name, None):
-            setattr(text, name, 8)
+            setattr(text, name, 12)
     if getattr(text, "vocab_size_per_layer_input", None):
         text.vocab_size_per_layer_input = len(WORDS)
     for one in {id(one): one for one in (config, text)}.values():
