@@ -87,8 +87,8 @@ export interface TensorPlan<R extends Planned = Planned> {
   readonly tokenizerFrom: string;
   /** Notes to read before executing. */
   readonly notes: readonly string[];
-  /** Set if the experts of a swap look swapped: shares by which each changed the base in the layers taken from `task`. */
-  readonly suspicion?: { readonly task: number; readonly language: number };
+  /** Set if the experts of a swap look swapped: of the layers taken from `task`, those that `language` changed more. */
+  readonly suspicion?: { readonly byLanguage: number; readonly layers: number };
   /** Why sources look unrelated; if set, executing the plan needs `allowUnrelated`. */
   readonly unrelated?: readonly string[];
 }

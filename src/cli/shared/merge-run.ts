@@ -45,7 +45,7 @@ export const withMergeOptions = adding<MergeOptions>((command) => {
   command
     .option("--tensor-union", "merge tensors that some models lack from those that have them")
     .option("--tensor-intersection", "leave out tensors that some models lack")
-    .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
+    .option("--dry-run", "print the plan and exit; reads headers and a sample of weights (swap with --base: all)")
     .option("--download", DOWNLOAD_HELP)
     .option("--resume", "resume an interrupted run")
     .option("--force", "replace an existing output or interrupted run")

@@ -14,7 +14,9 @@ const fields = () => ({
   models: modelsField("models to average", {
     weight: weightField.optional().describe("weight in the average; default 1"),
   }),
-  base: sourceField("model that all were fine-tuned from; required for `weights: magnitude`").optional(),
+  base: sourceField(
+    "model that all were fine-tuned from; required for `weights: magnitude` and for `budget`",
+  ).optional(),
   weights: z
     .enum(["equal", "magnitude"], {
       error: "must be equal or magnitude; write the weight of one model as { model, weight }",

@@ -18,7 +18,9 @@ const layerCount = z.int("must be a whole number").min(0, "must not be negative"
 const fields = () => ({
   task: sourceField("expert that gives the middle layers"),
   language: sourceField("expert that gives the bottom and top layers"),
-  base: sourceField("model that both were fine-tuned from; required for `weights: magnitude`").optional(),
+  base: sourceField(
+    "model that both were fine-tuned from; required for `weights: magnitude` and for `budget`",
+  ).optional(),
   bottom: layerCount
     .optional()
     .describe(

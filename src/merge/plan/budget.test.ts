@@ -120,7 +120,9 @@ it("verifies and opens a plan by the blocks that it names, and needs the sizes o
   const base = await bench.model(LARGE);
   const expert = await expertOf((await readFolders([base]))[0] as never, 2);
   const recipe = { method: "task_arithmetic", models: [expert], base, budget: 0.5 } as const;
-  await expect(planRecipe(recipe)).rejects.toThrow(/Measure it once with: layergraft analyze --base \S+ --expert/);
+  await expect(planRecipe(recipe)).rejects.toThrow(
+    /Measure it once, two seconds or more after it was written, with: layergraft analyze --base \S+ --expert/,
+  );
   await analyzeExperts({ base, experts: { expert } });
   const merged = await bench.write(recipe);
   const saved = JSON.parse(JSON.stringify((await planRecipe(recipe)).plan));

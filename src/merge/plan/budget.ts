@@ -87,7 +87,10 @@ export async function chooseBlocks(
     const experts = models.map((model, i) => `expert-${i + 1}=${shellQuote(model)}`);
     const command = `layergraft analyze --base ${shellQuote(first[0])} --expert ${experts.join(" --expert ")}`;
     const what = `budget needs the size of each block's change, which is not known of ${models.join(", ")}.`;
-    throw RecipeError.at({ field: "budget" }, `${what} Measure it once with: ${command}`);
+    throw RecipeError.at(
+      { field: "budget" },
+      `${what} Measure it once, two seconds or more after it was written, with: ${command}`,
+    );
   }
   return { read, notes };
 }

@@ -11,7 +11,7 @@ import {
 } from "../../formats/checkpoint/index.js";
 import { isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
-import { formatPercent, formatSome, plural } from "../../kit/printing/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
 import { hasOperation, leavesOf, sourcesRead } from "../../tensor/expressions/index.js";
 import { measuredSources } from "../../tensor/measurements/index.js";
 import type { OperandTensor } from "../methods/operand.js";
@@ -178,11 +178,11 @@ class Planner {
       : await compareWeights(whole, (label) => builder.isBase(label));
     for (const note of related.notes) builder.note(note);
     const changes = recipe.method === "swap" ? middleChanges(recipe, merged.layers, related) : undefined;
-    if (!changes) this.#noteUnused(steps);
-    const isSuspicious = changes !== undefined && changes.language > SURELY_MORE * changes.task;
+    if (!changes && !chosen) this.#noteUnused(steps);
+    const isSuspicious = changes !== undefined && changes.byLanguage > changes.layers / 2;
     if (isSuspicious) {
       builder.note(
-        `language changed the layers that are taken from task by ${formatPercent(changes.language)}, task by only ${formatPercent(changes.task)}; check that the experts are not swapped`,
+        `language changed ${changes.byLanguage} of the ${plural(changes.layers, "layer")} that are taken from task more than task did; check that the experts are not swapped`,
       );
     }
     const packed = steps.filter(
@@ -326,15 +326,18 @@ class Planner {
   }
 }
 
-/** Beyond the error of a sample of at least sixteen matrices. */
+/** Beyond the error of a sample. */
 const SURELY_MORE = 1.1;
 
-/** How much each expert of a swap changed the base in the layers of the task expert; undefined if that is not known. */
+/** How many layers of the task expert the language expert changed more; undefined if that is not known. */
 function middleChanges(recipe: SwapRecipe, layers: number, { changeIn }: Pick<Relatedness, "changeIn">) {
   const owners = layers > 0 ? swapOwners(recipe, layers) : [];
-  const middle = new Set(owners.flatMap((owner, layer) => (owner === "task" ? [layer] : [])));
-  const [task, language] = [changeIn("task", middle), changeIn("language", middle)];
-  return task === undefined || language === undefined ? undefined : { task, language };
+  const middle = owners.flatMap((owner, layer) => (owner === "task" ? [new Set([layer])] : []));
+  const changes = middle.map((layer) => [changeIn("task", layer), changeIn("language", layer)] as const);
+  const known = changes.filter((pair): pair is [number, number] => !pair.includes(undefined));
+  if (known.length === 0) return undefined;
+  const byLanguage = known.filter(([task, language]) => language > SURELY_MORE * task).length;
+  return { byLanguage, layers: middle.length };
 }
 
 /** Fills depth-dependent defaults into a recipe and its nested recipes, for the record in the output. */

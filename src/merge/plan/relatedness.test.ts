@@ -92,12 +92,18 @@ describe("experts of a swap that look swapped", () => {
     const swapOf = async (task: string, language: string, more = {}) =>
       (await planRecipe({ method: "swap", task, language, ...more })).plan;
     const suspicious = await swapOf(ends, middle, { base });
-    expect(suspicious.suspicion?.language).toBeCloseTo(0.5, 2);
-    expect(suspicious.suspicion?.task).toBe(0);
+    expect(suspicious.suspicion).toEqual({ byLanguage: 3, layers: 3 });
     expect(suspicious.notes).toEqual([
-      "language changed the layers that are taken from task by 50.0%, task by only 0.0%; check that the experts are not swapped",
+      "language changed 3 of the 3 layers that are taken from task more than task did; check that the experts are not swapped",
     ]);
-    for (const plan of [await swapOf(middle, ends, { base }), await swapOf(ends, middle)]) {
+    // A large change of one layer of several does not count.
+    const first = await scaled("first", 2, [0, 1]);
+    const outer = { base, bottom: 1, top: 0 };
+    for (const plan of [
+      await swapOf(middle, ends, { base }),
+      await swapOf(ends, middle),
+      await swapOf(middle, first, outer),
+    ]) {
       expect(plan.suspicion).toBeUndefined();
       expect(plan.notes).toEqual([]);
     }
