@@ -124,7 +124,8 @@ class Steps(TrainerCallback):
         """The trainer calls it with the loss of each step, and then saves its state and stops as control says."""
         if "loss" not in (logs or {}):
             return
-        step, self.loss = state.global_step, logs["loss"]
+        # TRL adds what balances experts, which is no loss of the data's.
+        step, self.loss = state.global_step, logs["loss"] - self.trainer.router_aux_loss_coef * logs.get("aux_loss", 0.0)
         samples, before = STEPS["samples"][step - 1], STEPS["samples"][step - 2] if step > 1 else 0
         reached = lambda every: before // every < samples // every
         name = {"stream": RUN["streams"][(step - 1) % len(RUN["streams"])]} if len(RUN["streams"]) > 1 else {}
@@ -300,6 +301,9 @@ def main():
     tokenizer = AutoTokenizer.from_pretrained(RUN["base"])
     # TRL balances the experts of mixtures and writes that to their configuration; transformers only where that says so.
     text = model.config.get_text_config()
+    # TRL counts the experts by a name that some families lack.
+    if hasattr(text, "num_local_experts") and not hasattr(text, "num_experts"):
+        type(text).attribute_map = {**type(text).attribute_map, "num_experts": "num_local_experts"}
     routing = {key: getattr(text, key) for key in ("output_router_logits", "router_aux_loss_coef") if hasattr(text, key)}
     args.router_aux_loss_coef = routing.get("router_aux_loss_coef", 0.0) if routing.get("output_router_logits") else 0.0
     steps.trainer = trainer = Trainer(model, args, data_collator=collate, train_dataset=load("data.jsonl"),
