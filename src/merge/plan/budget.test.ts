@@ -1,5 +1,5 @@
 // A merge within a budget is the merge of experts whose other blocks are the base's.
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { encodeValues, type ReadTensor, seededFloats } from "../../../test/support/checkpoints.js";
@@ -124,6 +124,13 @@ it("verifies and opens a plan by the blocks that it names, and needs the sizes o
     /Measure it once, two seconds or more after it was written, with: layergraft analyze --base \S+ --expert/,
   );
   await analyzeExperts({ base, experts: { expert } });
+  const [sketch = ""] = readdirSync(join(cache, "sketches"));
+  const kept = readFileSync(join(cache, "sketches", sketch), "utf8");
+  for (const damaged of [kept.slice(0, -9), kept.replace(/\n.*/s, "\nnull")]) {
+    writeFileSync(join(cache, "sketches", sketch), damaged);
+    await expect(planRecipe(recipe)).rejects.toThrow(/Measure it once/);
+  }
+  writeFileSync(join(cache, "sketches", sketch), kept);
   const merged = await bench.write(recipe);
   const saved = JSON.parse(JSON.stringify((await planRecipe(recipe)).plan));
   rmSync(cache, { recursive: true });

@@ -1,5 +1,6 @@
 // Reads of each expert only the blocks that changed most, and the base's in place of the others (MergePipe, arXiv 2602.13273).
 
+import { z } from "zod";
 import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
 import { keptText } from "../../kit/files/index.js";
 import { elementCount, RecipeError, sameShape } from "../../kit/index.js";
@@ -13,6 +14,9 @@ export type Sketch = Readonly<Record<string, readonly number[]>>;
 /** Blocks that are read, one bit each in base64, by source and tensor. A tensor that is not named is read as a whole. */
 export type ReadBlocks = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
+// A change that is not finite has null.
+const sketchSchema = z.record(z.string(), z.array(z.number().nonnegative().nullable().transform(Number)));
+
 const sketchOf = (model: Checkpoint, base: Checkpoint) =>
   keptText(
     "sketches",
@@ -23,6 +27,15 @@ const sketchOf = (model: Checkpoint, base: Checkpoint) =>
 export async function keepSketch(model: Checkpoint, base: Checkpoint, sketch: Sketch): Promise<void> {
   const { keep } = await sketchOf(model, base);
   await keep(JSON.stringify(sketch, (_, value) => (typeof value === "number" ? Number(value.toPrecision(4)) : value)));
+}
+
+/** Undefined of a text that is no sketch, as of none. */
+function readSketch(text = ""): Sketch | undefined {
+  try {
+    return sketchSchema.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
 }
 
 /** The base of a source: that of its recipe, or of one around it. */
@@ -70,12 +83,12 @@ export async function chooseBlocks(
       const what = `${label} has no base, whose blocks replace those that are not read. Name the base, or remove budget.`;
       throw RecipeError.at({ field: "budget" }, what);
     }
-    const { text } = await sketchOf(model, base);
-    if (text === undefined) {
+    const sketch = readSketch((await sketchOf(model, base)).text);
+    if (!sketch) {
       lacking.push([base.source, model.source]);
       continue;
     }
-    const chosen = choose(budget, model, base, JSON.parse(text) as Sketch);
+    const chosen = choose(budget, model, base, sketch);
     read[label] = chosen.read;
     notes.push(
       `budget ${budget}: reads ${formatPercent(chosen.share)} of ${label}, and leaves out ${formatPercent(chosen.leftOut)} of its squared change`,
