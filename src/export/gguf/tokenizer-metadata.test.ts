@@ -45,7 +45,7 @@ describe("end tokens", () => {
     };
     expect(of([361])).toEqual([361, undefined, undefined, []]);
     expect(of([361, 362])).toEqual([361, 362, undefined, []]);
-    expect(of([362, 361, 363, 9999])).toEqual([361, 362, 363, []]);
+    expect(of([362, 361, 363, 9999, -1])).toEqual([361, 362, 363, []]);
     expect(of([361, 362, 363, 364])).toEqual([
       ...[361, 362, 363],
       ["llama.cpp ends answers at three tokens, this model at 4"],

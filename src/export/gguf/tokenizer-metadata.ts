@@ -65,12 +65,13 @@ export function tokenizerMetadata(
   if (parts.model.type === "BPE" && parts.preTokenizer?.type === "Metaspace") {
     notes.push("llama.cpp also puts a space before texts that begin with one, unlike this tokenizer");
   }
+  const isToken = (id: number) => Number.isInteger(id) && id >= 0 && id < size;
   for (const [name, id] of special) {
     const key = SPECIAL_KEYS[name];
-    if (key !== undefined && id < size) entries.push([key, u32(id)]);
+    if (key !== undefined && isToken(id)) entries.push([key, u32(id)]);
   }
   // The format has places for the end of a turn and of a message beside that of a text.
-  const ends = stopIds.filter((id) => id < size && id !== special.get("eos_token"));
+  const ends = stopIds.filter((id) => isToken(id) && id !== special.get("eos_token"));
   for (const [i, key] of ["eot_token_id", "eom_token_id"].entries()) {
     const id = ends[i];
     if (id !== undefined) entries.push([key, u32(id)]);

@@ -42,10 +42,12 @@ export function factorOf(name: string) {
 /**
  * Last names and layers where PEFT finds exactly these modules by them, otherwise whole names.
  * @param tensors all tensors of the base
+ * @param inMemory a name's form in transformers, which adapter_config.json has; names of factors may have that of files
  */
 export function peftTargets(
   modules: readonly { readonly module: string; readonly layer: number | null }[],
   tensors: ReadonlyMap<string, { readonly layer: number | null }>,
+  inMemory: (name: string) => string,
 ): PeftTargets {
   const lastName = (module: string) => module.slice(module.lastIndexOf(".") + 1);
   const names = new Set(modules.map(({ module }) => lastName(module)));
@@ -65,7 +67,7 @@ export function peftTargets(
   if (areInLayers && inLayers.every(({ module }) => own.has(module))) {
     return { targetModules: [...names], layersToTransform: [...layers].sort((a, b) => a - b) };
   }
-  return { targetModules: [...own], layersToTransform: null };
+  return { targetModules: [...own].map(inMemory), layersToTransform: null };
 }
 
 /** What adapter_config.json says; other fields of PEFT have their defaults. */

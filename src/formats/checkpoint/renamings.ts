@@ -1,6 +1,12 @@
 // How transformers 5.24 names tensors of a family's files in memory, and PEFT in adapters: made by test/census/renamings.js.
 import TABLE from "./renamings.json" with { type: "json" };
 
+/** What transformers reads in every family: text parts that were saved as models of their own. */
+const TEXT_PARTS = [
+  [/^(?:model\.)?language_model\.lm_head(?!\w)/, "lm_head"],
+  [/^model\.language_model\.model(?!\w)/, "model.language_model"],
+] as const;
+
 /**
  * Gives the name in memory of a tensor in a file; undefined if the family has the same names in both.
  * @param modelType `model_type` of the whole model
@@ -11,7 +17,7 @@ export function namesInMemory(modelType: unknown): ((name: string) => string) | 
     .map(([pattern = "", to = ""]) => [new RegExp(pattern), to] as const);
   return rules.length === 0
     ? undefined
-    : (name) => rules.reduce((now, [pattern, to]) => now.replace(pattern, to), name);
+    : (name) => [...rules, ...TEXT_PARTS].reduce((now, [pattern, to]) => now.replace(pattern, to), name);
 }
 
 /** Whether a name in memory is that of a tensor whose values transformers converts, so that nothing in a file equals it. */

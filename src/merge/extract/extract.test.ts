@@ -156,6 +156,24 @@ describe("extractAdapter", () => {
     await expect(extract({ model: full, include: ["*.wrong.*"] })).rejects.toThrow(/\*\.wrong\.\*\) matches no tensor/);
   });
 
+  it("names modules as transformers has them in memory where a tower has the same: Gemma 3", async () => {
+    const edit = (isTuned: boolean) => (tensors: TensorData[]) => {
+      const isQuery = ({ name }: TensorData) => name.endsWith("q_proj.weight");
+      const own = isTuned ? changed(() => 0)(tensors).map((one, i) => (isQuery(one) ? one : tensors[i])) : tensors;
+      const text = (own as TensorData[]).map((one) => ({ ...one, name: `language_model.${one.name}` }));
+      const tower = "vision_tower.vision_model.encoder.layers.1.self_attn.q_proj.weight";
+      return [...text, { ...(tensors.find(isQuery) as TensorData), name: tower }];
+    };
+    const wrapper = { dtype: "F32", layers: 2, config: { model_type: "gemma3" } } as const;
+    const from = await writeTiny(at("gemma"), { ...wrapper, edit: edit(false) });
+    const model = await writeTiny(at("gemma-tuned"), { ...wrapper, edit: edit(true) });
+    const { out } = await extract({ base: from, model });
+    expect(await readJson(join(out, "adapter_config.json"))).toMatchObject({
+      target_modules: [0, 1].map((layer) => `model.language_model.layers.${layer}.self_attn.q_proj`),
+      layers_to_transform: null,
+    });
+  });
+
   it("refuses a change that no adapter holds, and writes nothing", async () => {
     const [own, other] = await Promise.all([
       writeTiny(at("tied"), { dtype: "F32", layers: 2, tied: true }),

@@ -9,6 +9,7 @@ import {
   adapterConfig,
   factorNames,
   foldersOf,
+  namesInMemory,
   type Part,
   peftName,
   peftTargets,
@@ -105,9 +106,11 @@ async function extractInto(
   const bytes = await writeWeights(folder, scratch, modules, saved, opened, measured, controls);
   await rm(scratch);
   const { modules: modulesToSave, hasBiases } = savedModules(saved, linear);
+  // PEFT renames tensors as transformers does, but not what adapter_config.json names.
+  const inMemory = namesInMemory(base.lead.checkpoint.config.json.model_type) ?? ((name: string) => name);
   const rank = Math.max(...modules.map(({ factors }) => factors.rank));
   const pattern = Object.fromEntries(
-    modules.flatMap(({ name, factors }) => (factors.rank === rank ? [] : [[name, factors.rank] as const])),
+    modules.flatMap(({ name, factors }) => (factors.rank === rank ? [] : [[inMemory(name), factors.rank] as const])),
   );
   const config = adapterConfig({
     base: base.lead.checkpoint.name,
@@ -118,8 +121,9 @@ async function extractInto(
     targets: peftTargets(
       modules.map(({ name, pair }) => ({ module: name, layer: pair.layer })),
       base.tensors,
+      inMemory,
     ),
-    modulesToSave: modulesToSave.length === 0 ? null : modulesToSave,
+    modulesToSave: modulesToSave.length === 0 ? null : modulesToSave.map(inMemory),
     hasBiases,
     isTransposed,
   });

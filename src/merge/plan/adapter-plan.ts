@@ -7,6 +7,7 @@ import {
   factorNames,
   factorOf,
   folderName,
+  namesInMemory,
   peftName,
   peftTargets,
 } from "../../formats/checkpoint/index.js";
@@ -320,16 +321,18 @@ function configOf(
 ): Record<string, unknown> {
   const rank = Math.max(...modules.map((module) => module.rank));
   const others = modules.filter((module) => module.rank !== rank);
-  const saved = [...new Set(whole.map(({ tensor }) => moduleName(tensor)))];
+  const inMemory = namesInMemory(base.config.json.model_type) ?? ((name: string) => name);
+  const saved = [...new Set(whole.map(({ tensor }) => inMemory(moduleName(tensor))))];
   return adapterConfig({
     base: baseModel,
     rank,
     alpha: scale * rank,
-    rankPattern: Object.fromEntries(others.map((module) => [module.name, module.rank])),
-    alphaPattern: Object.fromEntries(others.map((module) => [module.name, scale * module.rank])),
+    rankPattern: Object.fromEntries(others.map((module) => [inMemory(module.name), module.rank])),
+    alphaPattern: Object.fromEntries(others.map((module) => [inMemory(module.name), scale * module.rank])),
     targets: peftTargets(
       modules.map(({ name, layer }) => ({ module: name, layer })),
       base.tensors,
+      inMemory,
     ),
     modulesToSave: saved.length > 0 ? saved : null,
     isTransposed: modules.some((module) => !module.isEmbedding && directions(module).includes(true)),

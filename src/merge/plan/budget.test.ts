@@ -22,6 +22,7 @@ beforeEach(() => {
 afterEach(() => {
   vi.unstubAllEnvs();
   vi.useRealTimers();
+  rmSync(cache, { recursive: true, force: true });
 });
 
 /** Rows of a block of a tensor of 8 columns. */

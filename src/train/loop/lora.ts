@@ -125,6 +125,7 @@ export function planLora(chosen: ReadonlySet<string>, base: LoraBase, settings: 
   const named = peftTargets(
     matrices.filter((module) => !isMistaken(module)),
     others,
+    inMemory,
   );
   const modules = [
     ...matrices.map((module) => ({ ...module, module: inMemory(module.module) })),
@@ -150,7 +151,7 @@ export function planLora(chosen: ReadonlySet<string>, base: LoraBase, settings: 
   }
   const { rank, alpha, rank_stabilised: isStabilised } = settings;
   const scale = alpha / (isStabilised ? Math.sqrt(rank) : rank);
-  const targets = { ...named, targetModules: named.targetModules.map(inMemory), targetParameters };
+  const targets = { ...named, targetParameters };
   return { settings, scale, modules, targets };
 }
 
