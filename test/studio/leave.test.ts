@@ -212,6 +212,8 @@ describeInBrowser("leaving with a result", () => {
   });
 
   it("ends an error with its cause", async () => {
+    const recipe = () => readFileSync(at("project", "recipes", "mine.yaml"), "utf8");
+    const before = recipe();
     const way = page.getByRole("article", { name: "Experiment" });
     await way.getByLabel("Name or file").fill("mgms_sw");
     await way.getByRole("button", { name: "Make the plan" }).click();
@@ -222,6 +224,8 @@ describeInBrowser("leaving with a result", () => {
     await page.getByRole("gridcell", { name: "Layer 5 of swahili-expert:" }).click();
     await error.waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Undo" }).click();
+    // Saved, so that another tab reads it.
+    await expect.poll(recipe).toBe(before);
     await page.getByRole("link", { name: "Write" }).click();
   });
 
