@@ -39,4 +39,4 @@ export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspecti
 export { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./locate.js";
 export type { CodedForm, CodedValues } from "./quantised.js";
-export { namesInMemory } from "./renamings.js";
+export { inMemoryOf } from "./renamings.js";

@@ -20,5 +20,8 @@ export function namesInMemory(modelType: unknown): ((name: string) => string) | 
     : (name) => [...rules, ...TEXT_PARTS].reduce((now, [pattern, to]) => now.replace(pattern, to), name);
 }
 
+/** Gives the name in memory, which is the same in families without rules. */
+export const inMemoryOf = (modelType: unknown) => namesInMemory(modelType) ?? ((name: string) => name);
+
 /** Whether a name in memory is that of a tensor whose values transformers converts, so that nothing in a file equals it. */
 export const isConverted = (inMemory: string) => inMemory.includes("CONVERTED");

@@ -23,21 +23,18 @@ const SETTLED_MS = 2000;
 export async function keptText(kind: string, paths: readonly string[]) {
   const stampAll = async () => (await Promise.all(paths.map((path) => stampOf(path).catch(() => "")))).join(" ");
   const places = await Promise.all(paths.map((path) => realpath(path).catch(() => path)));
-  const changed = await Promise.all(
-    paths.map((path) =>
-      stat(path)
-        .then(({ ctimeMs }) => ctimeMs)
-        .catch(() => 0),
-    ),
-  );
-  const isSettled = changed.every((ms) => Date.now() - ms > SETTLED_MS);
+  const asked = Date.now();
+  const areSettled = async () => {
+    const all = await Promise.all(paths.map((path) => stat(path).catch(() => undefined)));
+    return all.every((one) => asked - (one?.ctimeMs ?? 0) > SETTLED_MS);
+  };
   const file = join(cacheFolder(kind), digestOf(places.join("\n")));
   const stamp = await stampAll();
   const known = await readFile(file, "utf8").catch(() => "");
   return {
     text: known.startsWith(`${stamp}\n`) ? known.slice(stamp.length + 1) : undefined,
     keep: async (text: string): Promise<void> => {
-      if (!isSettled || (await stampAll()) !== stamp) return;
+      if ((await stampAll()) !== stamp || !(await areSettled())) return;
       // Only a cache: without it the files are read again.
       const keep = makeCacheFolder(dirname(file)).then(() => writeFileAtomically(file, `${stamp}\n${text}`));
       await keep.catch(() => undefined);

@@ -9,7 +9,7 @@ import {
   adapterConfig,
   factorNames,
   foldersOf,
-  namesInMemory,
+  inMemoryOf,
   type Part,
   peftName,
   peftTargets,
@@ -107,7 +107,7 @@ async function extractInto(
   await rm(scratch);
   const { modules: modulesToSave, hasBiases } = savedModules(saved, linear);
   // PEFT renames tensors as transformers does, but not what adapter_config.json names.
-  const inMemory = namesInMemory(base.lead.checkpoint.config.json.model_type) ?? ((name: string) => name);
+  const inMemory = inMemoryOf(base.lead.checkpoint.config.json.model_type);
   const rank = Math.max(...modules.map(({ factors }) => factors.rank));
   const pattern = Object.fromEntries(
     modules.flatMap(({ name, factors }) => (factors.rank === rank ? [] : [[inMemory(name), factors.rank] as const])),

@@ -7,7 +7,7 @@ import {
   factorNames,
   factorOf,
   folderName,
-  namesInMemory,
+  inMemoryOf,
   peftName,
   peftTargets,
 } from "../../formats/checkpoint/index.js";
@@ -321,7 +321,7 @@ function configOf(
 ): Record<string, unknown> {
   const rank = Math.max(...modules.map((module) => module.rank));
   const others = modules.filter((module) => module.rank !== rank);
-  const inMemory = namesInMemory(base.config.json.model_type) ?? ((name: string) => name);
+  const inMemory = inMemoryOf(base.config.json.model_type);
   const saved = [...new Set(whole.map(({ tensor }) => inMemory(moduleName(tensor))))];
   return adapterConfig({
     base: baseModel,

@@ -332,7 +332,7 @@ const SURELY_MORE = 1.1;
 /** How many layers of the task expert the language expert changed more; undefined if that is not known. */
 function middleChanges(recipe: SwapRecipe, layers: number, { changeIn }: Pick<Relatedness, "changeIn">) {
   const owners = layers > 0 ? swapOwners(recipe, layers) : [];
-  const middle = owners.flatMap((owner, layer) => (owner === "task" ? [new Set([layer])] : []));
+  const middle = owners.flatMap((owner, layer) => (owner === "task" ? [layer] : []));
   const changes = middle.map((layer) => [changeIn("task", layer), changeIn("language", layer)] as const);
   const known = changes.filter((pair): pair is [number, number] => !pair.includes(undefined));
   if (known.length === 0) return undefined;

@@ -34,8 +34,8 @@ export interface Relatedness {
   readonly unrelated: readonly string[];
   /** Notes on the other models. */
   readonly notes: readonly string[];
-  /** Share by which a model without an adapter changed the base in some layers, by what was sampled; undefined if unknown. */
-  changeIn(label: string, layers: ReadonlySet<number>): number | undefined;
+  /** Share by which a model without an adapter changed the base in a layer, by what was sampled; undefined if unknown. */
+  changeIn(label: string, layer: number): number | undefined;
 }
 
 /**
@@ -72,10 +72,10 @@ export async function compareWeights(
       notes.push(`${b} equals ${a} in every sampled weight; check that they are not the same model`);
     }
   }
-  const changeIn = (label: string, layers: ReadonlySet<number>) => {
+  const changeIn = (label: string, layer: number) => {
     const model = sources.get(label);
     if (!model || model.adapter || reference[1].adapter || !isBase(reference[0])) return undefined;
-    const parts = compared.get(pathOf(model))?.parts.filter(({ layer }) => layer !== null && layers.has(layer)) ?? [];
+    const parts = compared.get(pathOf(model))?.parts.filter((part) => part.layer === layer) ?? [];
     const sum = (of: "changed" | "size") => parts.reduce((total, part) => total + part[of], 0);
     return sum("size") > 0 ? Math.sqrt(Math.max(0, sum("changed")) / sum("size")) : undefined;
   };

@@ -6,7 +6,7 @@ import type { DecoderSpec, StoredWeight } from "../../engine/model/index.js";
 import {
   adapterConfig as describeAdapter,
   factorNames,
-  namesInMemory,
+  inMemoryOf,
   type Part,
   peftTargets,
 } from "../../formats/checkpoint/index.js";
@@ -65,7 +65,7 @@ export interface ExpertParameter extends Omit<LoraModule, "module" | "experts"> 
 /** @param stored names in the checkpoint, by those of the specification */
 export function loraBase(source: ModelSource, spec: DecoderSpec, stored: ReadonlyMap<string, string>): LoraBase {
   const { tensors, config } = source;
-  return { tensors, inMemory: namesInMemory(config.json.model_type), experts: expertParameters(spec, stored) };
+  return { tensors, inMemory: inMemoryOf(config.json.model_type), experts: expertParameters(spec, stored) };
 }
 
 // Their kernels read this projection past its module (PEFT 0.21, _check_lora_target_modules_mamba).
