@@ -1,6 +1,7 @@
 // Families that are merged and exported for llama.cpp, and not run: nobody has compared the engine with transformers on them.
 import { readRouting } from "./page/experts.js";
 import type { Family } from "./page/family.js";
+import { readBiases } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
 import { rmsNorm } from "./page/traits.js";
 
@@ -31,6 +32,7 @@ export const exported: readonly Family[] = [
       name: "seed_oss",
       biases: ["q", "k", "v"],
       names: { beforeFeedForward: "post_attention_norm" },
+      read: { className: "SeedOssForCausalLM", fields: (read) => ({ ...readBiases(read), attention_out_bias: false }) },
     },
   },
   {
@@ -75,6 +77,18 @@ export const exported: readonly Family[] = [
         },
       },
     }),
-    llamaCpp: { name: "minimax-m2", head: "own", experts: { scores: "sigmoid", fixed: true } },
+    llamaCpp: {
+      name: "minimax-m2",
+      head: "own",
+      experts: { scores: "sigmoid", fixed: true },
+      read: {
+        className: "MiniMaxM2ForCausalLM",
+        fields: ({ number }) => ({
+          num_local_experts: number("expert_count"),
+          num_experts_per_tok: number("expert_used_count"),
+          rotary_dim: number("rope.dimension_count"),
+        }),
+      },
+    },
   },
 ];

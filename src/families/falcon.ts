@@ -2,7 +2,8 @@
 // is a Llama.
 import type { ConfigFields } from "./page/config-fields.js";
 import type { Family } from "./page/family.js";
-import { MAMBA_DEFAULTS, mamba2, mambaSizes, siluOnly } from "./page/mamba.js";
+import { readBiases } from "./page/llama-cpp.js";
+import { MAMBA_DEFAULTS, mamba2, mambaSizes, readMamba, readStateSpace, siluOnly } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
 import { attentionBiases } from "./page/traits.js";
 
@@ -77,6 +78,19 @@ export const falcon: readonly Family[] = [
       biases: ["q", "k", "v", "o", "gate", "up", "down", "convolution"],
       bare: "beforeFeedForward",
       folds: true,
+      read: {
+        className: "FalconH1ForCausalLM",
+        fields: (read) => ({
+          ...readMamba(read),
+          ...ONE,
+          mlp_multipliers: [1, 1],
+          ssm_multipliers: [1, 1, 1, 1, 1],
+          mamba_d_ssm: readStateSpace(read).width,
+          mamba_rms_norm: read.has("blk.0.ssm_norm.weight"),
+          mamba_norm_before_gate: false,
+          ...readBiases(read),
+        }),
+      },
     },
   },
 ];

@@ -20,21 +20,6 @@ const KINDS: KindRule = {
   kind: (layer, _, layers) => ((layer + 1) % 6 && layer < layers - 1 ? SLIDING : FULL),
 };
 
-const MODULES = {
-  ...{ attn_q: "self_attn.q_proj", attn_k: "self_attn.k_proj", attn_v: "self_attn.v_proj" },
-  ...{ attn_q_norm: "self_attn.q_norm", attn_k_norm: "self_attn.k_norm", attn_output: "self_attn.o_proj" },
-  ...{ attn_norm: "input_layernorm", post_attention_norm: "post_attention_layernorm" },
-  ...{ ffn_norm: "pre_feedforward_layernorm", post_ffw_norm: "post_feedforward_layernorm" },
-  ...{ ffn_gate: "mlp.gate_proj", ffn_up: "mlp.up_proj", ffn_down: "mlp.down_proj" },
-  ...{ inp_gate: "per_layer_input_gate", proj: "per_layer_projection", post_norm: "post_per_layer_input_norm" },
-  ...{ per_layer_token_embd: "embed_tokens_per_layer", per_layer_model_proj: "per_layer_model_projection" },
-  ...{ per_layer_proj_norm: "per_layer_projection_norm", "layer_output_scale.weight": "layer_scalar" },
-  ...{ ffn_gate_inp: "router.proj", "ffn_gate_inp.scale": "router.scale" },
-  ...{ "ffn_gate_up_exps.weight": "experts.gate_up_proj", "ffn_down_exps.weight": "experts.down_proj" },
-  ...{ "ffn_down_exps.scale": "router.per_expert_scale", pre_ffw_norm_2: "pre_feedforward_layernorm_2" },
-  ...{ post_ffw_norm_1: "post_feedforward_layernorm_1", post_ffw_norm_2: "post_feedforward_layernorm_2" },
-};
-
 const PER_LAYER = "per_layer_config";
 
 export const gemma4: readonly Family[] = [
@@ -57,7 +42,7 @@ export const gemma4: readonly Family[] = [
       ropeDivisors: ["always"],
       fused: true,
       experts: { optional: true, shared: "dense" },
-      read: { className: "Gemma4ForCausalLM", modules: MODULES, fields: readFields },
+      read: { className: "Gemma4ForCausalLM", fields: readFields },
     },
     defaults: {
       vocab_size: 262_144,

@@ -68,7 +68,7 @@ export const gemma: readonly Family[] = [
       ...GRAPH,
       name: "gemma",
       head: "tied",
-      read: { className: "GemmaForCausalLM", normPlus: 1, fields: () => ACTIVATION },
+      read: { className: "GemmaForCausalLM", fields: () => ACTIVATION },
     },
   },
   {
@@ -98,7 +98,6 @@ export const gemma: readonly Family[] = [
       attentionScale: scaleInLlamaCpp(46),
       read: {
         className: "Gemma2ForCausalLM",
-        normPlus: 1,
         fields: (read) => ({
           ...readScale(read, 46),
           ...readWindows(read, 2),
@@ -143,7 +142,6 @@ export const gemma: readonly Family[] = [
       attentionScale: scaleInLlamaCpp(62),
       read: {
         className: "Gemma3ForCausalLM",
-        normPlus: 1,
         fields: (read) => ({
           ...readScale(read, 62),
           ...readWindows(read, 6),

@@ -4,7 +4,7 @@ import type { ConfigFields } from "./page/config-fields.js";
 import { sigmoidExperts } from "./page/experts.js";
 import type { Family, Sizes, Traits } from "./page/family.js";
 import { denseBefore } from "./page/layer-kinds.js";
-import type { GgufMetadata } from "./page/llama-cpp.js";
+import { type GgufMetadata, readGroups, readPart, readSigmoidExperts } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
 import { ATTENTION, EXPERTS, LLAMA_PARTS, PRE_NORMS, SHARED_EXPERTS } from "./page/tensor-names.js";
 import { rmsNorm } from "./page/traits.js";
@@ -34,7 +34,7 @@ export const glm: readonly Family[] = [
       fused: true,
       biases: ["q", "k", "v"],
       square: true,
-      read: { className: "GlmForCausalLM", fields: readPart },
+      read: { className: "GlmForCausalLM", fields: readAttention },
     },
   },
   {
@@ -58,7 +58,7 @@ export const glm: readonly Family[] = [
       name: "glm4",
       fused: true,
       biases: ["q", "k", "v"],
-      read: { className: "Glm4ForCausalLM", fields: readPart },
+      read: { className: "Glm4ForCausalLM", fields: readAttention },
     },
   },
   {
@@ -84,15 +84,24 @@ export const glm: readonly Family[] = [
       biases: ["q", "k", "v"],
       names: { beforeFeedForward: "post_attention_norm" },
       experts: { scores: "sigmoid", dense: true, shared: "count" },
+      read: {
+        className: "Glm4MoeForCausalLM",
+        fields: (read) => ({
+          ...readAttention(read),
+          ...readSigmoidExperts(read, "n_routed_experts"),
+          ...readGroups(read),
+          use_qk_norm: read.has("blk.0.attn_q_norm.weight"),
+          n_shared_experts: read.number("expert_shared_count") ?? 1,
+          first_k_dense_replace: read.number("leading_dense_block_count") ?? 0,
+          num_nextn_predict_layers: 0,
+        }),
+      },
     },
   },
 ];
 
-function readPart({ number, has }: GgufMetadata) {
-  return {
-    attention_bias: has("blk.0.attn_q.bias"),
-    partial_rotary_factor: (number("rope.dimension_count") ?? 0) / (number("attention.key_length") ?? 0),
-  };
+function readAttention(read: GgufMetadata) {
+  return { attention_bias: read.has("blk.0.attn_q.bias"), partial_rotary_factor: readPart(read) };
 }
 
 function common(fields: ConfigFields, sizes: Sizes): Traits {

@@ -3,8 +3,8 @@ import type { ConfigFields } from "./page/config-fields.js";
 import { readRouting } from "./page/experts.js";
 import type { ExpertTraits, Family, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR } from "./page/layer-kinds.js";
-import { LLAMA_GRAPH, type LlamaCpp, readBiases } from "./page/llama-cpp.js";
-import { MAMBA_DEFAULTS, mamba2, mambaSizes, siluOnly } from "./page/mamba.js";
+import { type GgufMetadata, LLAMA_GRAPH, type LlamaCpp, readBiases } from "./page/llama-cpp.js";
+import { MAMBA_DEFAULTS, mamba2, mambaSizes, readMamba, readStateSpace, siluOnly } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
 import { LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
@@ -37,13 +37,7 @@ export const granite: readonly Family[] = [
       ...GRAPH,
       read: {
         className: "GraniteForCausalLM",
-        fields: (read) => ({
-          ...readBiases(read),
-          embedding_multiplier: read.number("embedding_scale"),
-          attention_multiplier: read.number("attention.scale"),
-          residual_multiplier: read.number("residual_scale"),
-          logits_scaling: read.number("logit_scale"),
-        }),
+        fields: (read) => ({ ...readBiases(read), ...readScales(read) }),
       },
     },
   },
@@ -97,6 +91,21 @@ export const granite: readonly Family[] = [
       recurrence: "mamba2",
       biases: ["q", "k", "v", "o", "convolution"],
       other: { of: "no recurrence", graph: HYBRID },
+      read: {
+        className: "GraniteMoeHybridForCausalLM",
+        fields: (read) => ({
+          ...readScales(read),
+          ...readMamba(read),
+          mamba_expand: readStateSpace(read).width / (read.number("embedding_length") ?? 0),
+          layer_types: read.layersWith("attn_q.weight").map((attends) => (attends ? "attention" : "mamba")),
+          attention_bias: read.layersWith("attn_q.bias").includes(true),
+          position_embedding_type: read.flag("rope.scaling.finetuned") === false ? null : "rope",
+          num_local_experts: read.number("expert_count") ?? 0,
+          num_experts_per_tok: read.number("expert_used_count") ?? 0,
+          shared_intermediate_size:
+            read.number("expert_shared_feed_forward_length") ?? read.number("feed_forward_length"),
+        }),
+      },
     },
   },
   {
@@ -109,10 +118,30 @@ export const granite: readonly Family[] = [
       biases: { ...attentionBiases(fields), feedForward: fields.flag("mlp_bias") },
       experts: experts(fields),
     }),
-    llamaCpp: { ...GRAPH, name: "granitemoe", experts: {} },
+    llamaCpp: {
+      ...GRAPH,
+      name: "granitemoe",
+      experts: {},
+      read: {
+        className: "GraniteMoeForCausalLM",
+        fields: (read) => ({
+          ...readScales(read),
+          attention_bias: read.has("blk.0.attn_q.bias"),
+          num_local_experts: read.number("expert_count"),
+          num_experts_per_tok: read.number("expert_used_count"),
+        }),
+      },
+    },
   },
   { name: "Granite SWA", modelTypes: ["granite_swa", "granitemoe_swa"], kinds: [everyNth(4, { first: 0 })] },
 ];
+
+const readScales = ({ number }: GgufMetadata) => ({
+  embedding_multiplier: number("embedding_scale"),
+  attention_multiplier: number("attention.scale"),
+  residual_multiplier: number("residual_scale"),
+  logits_scaling: number("logit_scale"),
+});
 
 function experts(fields: ConfigFields): ExpertTraits {
   return {

@@ -69,22 +69,16 @@ export const STEMS: readonly string[] = [
 export { brief, ConfigFields, type Json } from "./page/config-fields.js";
 export {
   type DescribedFamily,
-  type ExpertTraits,
   type Family,
-  type LatentTraits,
-  type LayerHalf,
-  type LayerTraits,
   LLAMA_DEFAULTS,
-  type Sizes,
-  type Traits,
 } from "./page/family.js";
 export { type KindRule, SHARED_RULES } from "./page/layer-kinds.js";
-export type { GgufMetadata, GgufReading, LlamaCpp } from "./page/llama-cpp.js";
+export { type GgufMetadata, type GgufReading, graphOf, type LlamaCpp } from "./page/llama-cpp.js";
+export { specOf } from "./page/make-spec.js";
 export { blockOf, compareParts, type LayerPart, type OutsidePart, type Part } from "./page/parts.js";
-export { frequenciesAt, LAYER_TYPES, readRope } from "./page/rope.js";
+export { frequenciesAt, LAYER_TYPES } from "./page/rope.js";
 export type {
   Activation,
-  AttentionSpec,
   DecoderSpec,
   ExpertMatrices,
   ExpertWeights,
@@ -94,11 +88,9 @@ export type {
   NormSpec,
   NormWeights,
   RecurrenceSpec,
-  RecurrenceWeights,
   RopeSpec,
   RoutingSpec,
   StateSpec,
   StoredWeight,
 } from "./page/spec.js";
-export { DECODER, DECODER_STEMS, type TensorNames } from "./page/tensor-names.js";
-export { readActivation, rmsNorm } from "./page/traits.js";
+export { DECODER_STEMS, type TensorNames } from "./page/tensor-names.js";

@@ -3,6 +3,7 @@ import type { ConfigFields } from "./page/config-fields.js";
 import { sigmoidRouting } from "./page/experts.js";
 import type { Family, Sizes, Traits } from "./page/family.js";
 import { denseBefore, FULL } from "./page/layer-kinds.js";
+import { type GgufMetadata, readExperts } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
 import { rmsNorm } from "./page/traits.js";
 
@@ -38,24 +39,7 @@ export const lfm: readonly Family[] = [
       read: {
         className: "Lfm2ForCausalLM",
         epsilon: "norm_eps",
-        modules: {
-          ...{ attn_q: "self_attn.q_proj", attn_k: "self_attn.k_proj", attn_v: "self_attn.v_proj" },
-          ...{ attn_q_norm: "self_attn.q_layernorm", attn_k_norm: "self_attn.k_layernorm" },
-          ...{ attn_output: "self_attn.out_proj", attn_norm: "operator_norm", ffn_norm: "ffn_norm" },
-          ...{ ffn_gate: "feed_forward.w1", ffn_up: "feed_forward.w3", ffn_down: "feed_forward.w2" },
-          ...{ "shortconv.in_proj": "conv.in_proj", "shortconv.conv": "conv.conv" },
-          ...{ "shortconv.out_proj": "conv.out_proj", token_embd_norm: "embedding_norm" },
-        },
-        fields: ({ number, list }) => {
-          const heads = (list("attention.head_count_kv") ?? []).map(Number);
-          return {
-            conv_L_cache: number("shortconv.l_cache"),
-            block_auto_adjust_ff_dim: false,
-            ...(heads.length > 0
-              ? { num_key_value_heads: Math.max(...heads), layer_types: heads.map((one) => (one > 0 ? FULL : "conv")) }
-              : {}),
-          };
-        },
+        fields: (read) => ({ ...readLayers(read), block_auto_adjust_ff_dim: false }),
       },
     },
   },
@@ -89,9 +73,28 @@ export const lfm: readonly Family[] = [
         },
       };
     },
-    llamaCpp: { ...GRAPH, name: "lfm2moe", experts: { scores: "sigmoid", fixed: true, dense: true } },
+    llamaCpp: {
+      ...GRAPH,
+      name: "lfm2moe",
+      experts: { scores: "sigmoid", fixed: true, dense: true },
+      read: {
+        className: "Lfm2MoeForCausalLM",
+        epsilon: "norm_eps",
+        fields: (read) => ({
+          ...readLayers(read),
+          ...readExperts(read, "num_experts"),
+          num_dense_layers: read.number("leading_dense_block_count") ?? 0,
+          use_expert_bias: read.layersWith("exp_probs_b.bias").includes(true),
+        }),
+      },
+    },
   },
 ];
+
+const readLayers = ({ number, layersWith }: GgufMetadata) => ({
+  conv_L_cache: number("shortconv.l_cache"),
+  layer_types: layersWith("attn_q.weight").map((attends) => (attends ? FULL : "conv")),
+});
 
 function traitsOf(fields: ConfigFields, sizes: Sizes): Traits {
   const { hidden, layers } = sizes;

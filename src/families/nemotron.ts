@@ -3,8 +3,8 @@ import type { ConfigFields } from "./page/config-fields.js";
 import { groupedRouting } from "./page/experts.js";
 import type { ExpertTraits, Family, LayerHalf } from "./page/family.js";
 import { FULL, LINEAR } from "./page/layer-kinds.js";
-import type { LlamaCpp } from "./page/llama-cpp.js";
-import { mamba2, requireGroups, siluOnly } from "./page/mamba.js";
+import { type GgufMetadata, type LlamaCpp, readGroups, readSigmoidExperts } from "./page/llama-cpp.js";
+import { mamba2, readStateSpace, requireGroups, siluOnly } from "./page/mamba.js";
 import { readActivation, rmsNorm } from "./page/traits.js";
 
 const GRAPH: LlamaCpp = {
@@ -88,9 +88,34 @@ export const nemotron: readonly Family[] = [
         },
       };
     },
-    llamaCpp: { ...GRAPH, other: { of: "experts", graph: MIXTURE } },
+    llamaCpp: {
+      ...GRAPH,
+      other: { of: "experts", graph: MIXTURE },
+      read: { className: "NemotronHForCausalLM", epsilon: "layer_norm_epsilon", stem: "backbone.", fields: readFields },
+    },
   },
 ];
+
+function readFields(read: GgufMetadata) {
+  const { heads, headWidth, groups, state, kernel, hasBias } = readStateSpace(read);
+  const [mamba, full, moe] = ["ssm_in.weight", "attn_q.weight", "ffn_up_exps.weight"].map(read.layersWith);
+  return {
+    ...{ mamba_num_heads: heads, mamba_head_dim: headWidth, n_groups: groups, ssm_state_size: state },
+    ...{ conv_kernel: kernel, use_conv_bias: hasBias, mlp_hidden_act: "relu2" },
+    layers_block_type: mamba?.map((isMamba, i) =>
+      isMamba ? "mamba" : full?.[i] ? "attention" : moe?.[i] ? "moe" : "mlp",
+    ),
+    mlp_bias: read.layersWith("ffn_up.bias").includes(true),
+    ...(moe?.includes(true)
+      ? {
+          ...readSigmoidExperts(read, "n_routed_experts"),
+          ...readGroups(read),
+          moe_shared_expert_intermediate_size: read.number("expert_shared_feed_forward_length"),
+          moe_latent_size: read.number("moe_latent_size") ?? null,
+        }
+      : {}),
+  };
+}
 
 /** Sigmoids with a correction, without gates, beside a part that all tokens share; in Super through a narrower stream. */
 function experts(fields: ConfigFields, hidden: number): ExpertTraits {

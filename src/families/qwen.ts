@@ -3,7 +3,7 @@ import type { ConfigFields } from "./page/config-fields.js";
 import { EXPERT_MODULES, readRouting } from "./page/experts.js";
 import type { ExpertTraits, Family, Sizes, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR, SLIDING, SPARSE } from "./page/layer-kinds.js";
-import { type LlamaCpp, readBiases } from "./page/llama-cpp.js";
+import { type GgufMetadata, type LlamaCpp, readBiases, readExperts, readPart } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
 import type { LinearWeights, RecurrenceWeights, RoutingSpec } from "./page/spec.js";
 import { EXPERTS, LLAMA_PARTS } from "./page/tensor-names.js";
@@ -136,18 +136,7 @@ export const qwen: readonly Family[] = [
       experts: {},
       read: {
         className: "Qwen3MoeForCausalLM",
-        modules: {
-          ffn_gate_inp: "mlp.gate",
-          ffn_gate_exps: "mlp.experts.*.gate_proj",
-          ffn_up_exps: "mlp.experts.*.up_proj",
-          ffn_down_exps: "mlp.experts.*.down_proj",
-        },
-        fields: ({ number }) => ({
-          num_experts: number("expert_count"),
-          num_experts_per_tok: number("expert_used_count"),
-          moe_intermediate_size: number("expert_feed_forward_length"),
-          norm_topk_prob: true,
-        }),
+        fields: (read) => readExperts(read, "num_experts"),
       },
     },
   },
@@ -176,7 +165,13 @@ export const qwen: readonly Family[] = [
       })),
       ...(fields.get("num_experts") === 0 ? {} : { experts: besideShared(fields, sizes) }),
     }),
-    llamaCpp: DELTA,
+    llamaCpp: {
+      ...DELTA,
+      read: {
+        className: "Qwen3NextForCausalLM",
+        fields: (read) => ({ ...readDelta(read), ...readShared(read), partial_rotary_factor: readPart(read) }),
+      },
+    },
   },
   {
     name: "Qwen 3.5", // the same, with more projections; in text alone, all axes of positions are the same
@@ -191,7 +186,14 @@ export const qwen: readonly Family[] = [
       num_key_value_heads: 4,
     },
     traits: apartTraits,
-    llamaCpp: { name: "qwen35", recurrence: "delta", tiled: true, sections: [11, 11, 10], names: DELTA_NAMES },
+    llamaCpp: {
+      name: "qwen35",
+      recurrence: "delta",
+      tiled: true,
+      sections: [11, 11, 10],
+      names: DELTA_NAMES,
+      read: { className: "Qwen3_5ForCausalLM", fields: (read) => ({ ...readDelta(read), ...readAxes(read) }) },
+    },
   },
   {
     name: "Qwen 3.5 MoE",
@@ -212,9 +214,48 @@ export const qwen: readonly Family[] = [
       ...apartTraits(fields, sizes),
       experts: besideShared(fields, sizes, { normaliser: 0 }),
     }),
-    llamaCpp: { ...DELTA, name: "qwen35moe", tiled: true, sections: [11, 11, 10] },
+    llamaCpp: {
+      ...DELTA,
+      name: "qwen35moe",
+      tiled: true,
+      sections: [11, 11, 10],
+      read: {
+        className: "Qwen3_5MoeForCausalLM",
+        fields: (read) => ({ ...readDelta(read), ...readAxes(read), ...readShared(read) }),
+      },
+    },
   },
 ];
+
+function readDelta({ number, layersWith }: GgufMetadata) {
+  const heads = number("ssm.time_step_rank") ?? 0;
+  return {
+    layer_types: layersWith("attn_q.weight").map((attends) => (attends ? FULL : LINEAR)),
+    linear_conv_kernel_dim: number("ssm.conv_kernel"),
+    linear_num_key_heads: number("ssm.group_count"),
+    linear_num_value_heads: heads,
+    linear_key_head_dim: number("ssm.state_size"),
+    linear_value_head_dim: (number("ssm.inner_size") ?? 0) / heads,
+  };
+}
+
+const readShared = (read: GgufMetadata) => ({
+  ...readExperts(read, "num_experts"),
+  shared_expert_intermediate_size: read.number("expert_shared_feed_forward_length"),
+});
+
+function readAxes(read: GgufMetadata) {
+  const sections = read.list("rope.dimension_sections")?.slice(0, 3);
+  return {
+    rope_scaling: null,
+    rope_parameters: {
+      rope_type: "default",
+      rope_theta: read.number("rope.freq_base"),
+      partial_rotary_factor: readPart(read),
+      ...(sections ? { mrope_section: sections, mrope_interleaved: true } : {}),
+    },
+  };
+}
 
 /** Qwen 3.5's projections of the inputs of the delta rule. */
 function apartTraits(fields: ConfigFields, sizes: Sizes): Traits {

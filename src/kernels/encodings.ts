@@ -72,10 +72,3 @@ export function bytesPerValue(type: StoredType): number {
   if (isCode(type)) return CODE_BITS[type] / 8;
   return isDType(type) ? bytesPerElement(type) : BLOCKS[type].bytes / BLOCKS[type].elements;
 }
-
-/** Where a row goes if the halves of its group alternate. */
-export function interleaved(row: number, group: number): number {
-  const within = row % group;
-  const half = group / 2;
-  return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
-}

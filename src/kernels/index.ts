@@ -9,7 +9,6 @@ export {
   ENCODINGS,
   type Encoding,
   encodedBytes,
-  interleaved,
   isCode,
   type StoredBlocks,
   type StoredType,
@@ -17,3 +16,4 @@ export {
 export { type KernelDType, Kernels } from "./kernels.js";
 export { BLOCK_COLUMNS, type SplitEncoding, splitBlocks, splitBytes } from "./split-blocks.js";
 export { TrainingKernels } from "./training.js";
+export { type Turn, turnedElements, turnValues } from "./turn.js";

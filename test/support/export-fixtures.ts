@@ -100,7 +100,8 @@ export async function writeDecoder(folder: string, settings: Readonly<Record<str
   const shapes = new Map<string, number[]>();
   for (const { name, shape, rows } of weightsOf(readSpec(configOf(config), [], "export"))) {
     const stored = name === "lm_head.weight" ? name : `model.${name}`;
-    shapes.set(stored, rows ? [rows.of, ...shape.slice(1)] : [...shape]);
+    const { of, matrices } = rows ?? { of: shape[0] ?? 0 };
+    shapes.set(stored, [...(matrices ? [matrices, of / matrices] : [of]), ...shape.slice(1)]);
   }
   const tensors = [...shapes].map(([name, shape], i) => seededTensor(name, shape, i, "F32"));
   await writeSafetensors(join(folder, "model.safetensors"), tensors);

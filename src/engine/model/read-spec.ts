@@ -8,10 +8,10 @@ import {
   findFamily,
   LAYER_TYPES,
   LLAMA_DEFAULTS,
+  specOf,
 } from "../../families/index.js";
 import { type CheckpointConfig, textOf, unquantise } from "../../formats/checkpoint/index.js";
 import { CheckpointError } from "../../kit/index.js";
-import { specOf } from "./make-spec.js";
 
 const STILL = "Merging and analysis work for it.";
 

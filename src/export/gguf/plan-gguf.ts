@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTextOf } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
-import { FAMILIES, findFamily, type LlamaCpp } from "../../families/index.js";
+import { FAMILIES, findFamily, graphOf, type LlamaCpp } from "../../families/index.js";
 import { textOf } from "../../formats/checkpoint/index.js";
 import type { Encoding } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
@@ -11,9 +11,8 @@ import { formatSome, plural } from "../../kit/printing/index.js";
 import { curveMetadata } from "./curves.js";
 import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";
-import type { PlannedTensor } from "./planned-tensors.js";
+import { type PlannedTensor, planTensors } from "./planned-tensors.js";
 import { chooseEncodings, FILE_TYPES, type FileType, type TensorTypes } from "./tensor-types.js";
-import { planTensors } from "./tensors.js";
 import { modelName, tokenizerMetadata } from "./tokenizer-metadata.js";
 import { unsupportedTraits } from "./unsupported.js";
 
@@ -51,9 +50,8 @@ const FORMAT = 1;
 export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
   const read = readSpec(source.config, source.tensors.keys(), "export");
   const page = findFamily(source.config.modelType)?.llamaCpp;
+  const architecture = page && graphOf(page, read);
   const isRecurrent = read.layers.some(({ weights }) => weights.mix);
-  const isOther = page?.other?.of === "experts" ? read.routing !== null : !isRecurrent;
-  const architecture = (isOther ? page?.other?.graph : undefined) ?? page;
   const spec = isRecurrent ? read : { ...read, recurrence: null };
   const problems = architecture ? unsupportedTraits(spec, architecture) : [];
   if (!architecture || problems.length > 0) {

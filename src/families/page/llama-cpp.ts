@@ -101,13 +101,8 @@ export interface GgufReading {
   readonly className: string;
   /** The field of the norms' epsilon. Default: `rms_norm_eps`. */
   readonly epsilon?: string;
-  /** What norms of these modules have more than in a folder. */
-  readonly normPlus?: number;
-  /**
-   * Modules by their names there, in a layer or outside, where the parts of the page do not say them; `*` is for an expert's
-   * number. Whole names by whole names.
-   */
-  readonly modules?: Readonly<Record<string, string>>;
+  /** What names of tensors begin with. Default: `model.` */
+  readonly stem?: string;
   /** Tensors of one number, by the list in the metadata that has a number for each layer. */
   readonly lists?: Readonly<Record<string, { readonly module: string; readonly shape: readonly number[] }>>;
   /** The family's own fields; a `rope_scaling` of null says that `rope_parameters` have it. */
@@ -118,9 +113,12 @@ export interface GgufReading {
 export interface GgufMetadata {
   readonly number: (key: string) => number | undefined;
   readonly text: (key: string) => string | undefined;
+  readonly flag: (key: string) => boolean | undefined;
   readonly list: (key: string) => readonly unknown[] | undefined;
   readonly values: (tensor: string) => readonly number[] | undefined;
   readonly has: (tensor: string) => boolean;
+  /** For each layer, whether it has a tensor. */
+  readonly layersWith: (tensor: string) => readonly boolean[];
   /** How many tokens there are. */
   readonly vocabulary: number | undefined;
 }
@@ -129,6 +127,38 @@ export const readBiases = ({ has }: GgufMetadata) => ({
   attention_bias: has("blk.0.attn_q.bias"),
   mlp_bias: has("blk.0.ffn_up.bias"),
 });
+
+/** Fields of experts that families share. @param count the field of their number */
+export function readExperts({ number }: GgufMetadata, count: string) {
+  return {
+    [count]: number("expert_count"),
+    num_experts_per_tok: number("expert_used_count"),
+    moe_intermediate_size: number("expert_feed_forward_length"),
+    norm_topk_prob: true,
+  };
+}
+
+/** The same of experts that are chosen by sigmoids. */
+export function readSigmoidExperts(read: GgufMetadata, count: string) {
+  return {
+    ...readExperts(read, count),
+    norm_topk_prob: read.flag("expert_weights_norm") ?? true,
+    routed_scaling_factor: read.number("expert_weights_scale") ?? 1,
+  };
+}
+
+/** Groups that experts are in. */
+export function readGroups({ number }: GgufMetadata) {
+  const count = number("expert_group_count") ?? 1;
+  return { n_group: count, topk_group: number("expert_group_used_count") ?? count };
+}
+
+/** The part of a head that turns. */
+export function readPart({ number }: GgufMetadata): number {
+  const width =
+    number("attention.key_length") ?? (number("embedding_length") ?? 0) / (number("attention.head_count") ?? 1);
+  return (number("rope.dimension_count") ?? width) / width;
+}
 
 /** `sliding_attention` where the pattern says so; every n-th layer is global where it only says how often. */
 export function readWindows({ number, list }: GgufMetadata, everyNth: number) {
@@ -139,6 +169,13 @@ export function readWindows({ number, list }: GgufMetadata, everyNth: number) {
     sliding_window: number("attention.sliding_window") ?? null,
     layer_types: Array.from({ length: layers }, (_, i) => (isLocal(i) ? "sliding_attention" : "full_attention")),
   };
+}
+
+/** The graph that llama.cpp runs a model with. */
+export function graphOf(page: LlamaCpp, { layers, routing }: DecoderSpec): LlamaCpp {
+  const { of, graph } = page.other ?? {};
+  const isOther = of === "experts" ? routing !== null : !layers.some(({ weights }) => weights.mix);
+  return (isOther && graph) || page;
 }
 
 /** Llama's graph, with which llama.cpp runs several families. */

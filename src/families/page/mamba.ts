@@ -2,6 +2,7 @@
 import { isObject } from "../../kit/index.js";
 import type { ConfigFields } from "./config-fields.js";
 import type { Traits } from "./family.js";
+import type { GgufMetadata } from "./llama-cpp.js";
 import type { Activation, LinearWeights, NormWeights, RecurrenceSpec } from "./spec.js";
 
 export interface MambaOptions {
@@ -69,6 +70,25 @@ export function mamba2(options: MambaOptions): NonNullable<Traits["recurrence"]>
         ...(bias.out ? { bias: { name: `${module}.out_proj.bias`, shape: [hidden] } } : {}),
       },
     },
+  };
+}
+
+/** The sizes that all families with a state space have, by their keys in a file. */
+export function readStateSpace({ number, layersWith }: GgufMetadata) {
+  const [width = 0, heads = 0] = [number("ssm.inner_size"), number("ssm.time_step_rank")];
+  return {
+    ...{ width, heads, headWidth: width / heads, groups: number("ssm.group_count") },
+    ...{ state: number("ssm.state_size"), kernel: number("ssm.conv_kernel") },
+    hasBias: layersWith("ssm_conv1d.bias").includes(true),
+  };
+}
+
+/** Fields of Granite 4 and Falcon-H1. */
+export function readMamba(read: GgufMetadata) {
+  const { heads, headWidth, groups, state, kernel, hasBias } = readStateSpace(read);
+  return {
+    ...{ mamba_n_heads: heads, mamba_d_head: headWidth, mamba_n_groups: groups, mamba_d_state: state },
+    ...{ mamba_d_conv: kernel, mamba_conv_bias: hasBias },
   };
 }
 

@@ -355,9 +355,9 @@ export interface StoredWeight {
   readonly shape: readonly number[];
   /**
    * Rows of the first axis, for projections that are stored fused (Phi-3): from `from`, of `of` in the tensor. Of a tensor
-   * with the matrices of all experts, rows of the first two axes together.
+   * with the `matrices` of all experts, rows of the first two axes together.
    */
-  readonly rows?: { readonly from: number; readonly of: number };
+  readonly rows?: { readonly from: number; readonly of: number; readonly matrices?: number };
   /** Whether transformers has it as a constant, which training leaves as it is. */
   readonly isConstant?: true;
 }

@@ -1,7 +1,7 @@
 // Opens checkpoints: configuration, and the place of every tensor in the model and on disk. Reads headers only.
 import { stat } from "node:fs/promises";
 import { basename } from "node:path";
-import type { StoredBlocks, StoredType } from "../../kernels/index.js";
+import type { StoredBlocks, StoredType, Turn } from "../../kernels/index.js";
 import { digestOf, stampOf } from "../../kit/files/index.js";
 import { type DType, elementCount, LayergraftError, type Shape } from "../../kit/index.js";
 import { formatBytes, formatSome } from "../../kit/printing/index.js";
@@ -37,7 +37,15 @@ export interface CheckpointTensor extends Place, StoredTensor {
   readonly blocks?: StoredBlocks;
   /** Codes, whose scales are other tensors of the file; `dtype` is that of the values. */
   readonly coded?: CodedValues;
-  /** Added to each stored value; default 0. */
+  /** What makes values of the stored ones. Default: nothing. */
+  readonly undo?: Undo;
+}
+
+/** What a GGUF file has otherwise than a folder: values are turned, then log(-x) of themselves, then added to. */
+export interface Undo {
+  /** Within whole rows, or the whole of a vector. */
+  readonly turn?: Turn;
+  readonly log?: true;
   readonly plus?: number;
 }
 
@@ -63,9 +71,14 @@ export interface Pursuit<Donor> {
   readonly blockRows: number;
 }
 
-/** Rows gathered from several stored tensors of the same dtype and width. */
+/** Rows gathered from several stored tensors of the same width. */
 export interface GatheredRows {
-  readonly parts: readonly { readonly file: SafetensorsFile; readonly offset: number }[];
+  readonly parts: readonly {
+    readonly file: SafetensorsFile;
+    readonly offset: number;
+    /** How its values are stored, which are read as float32. Default: as those of the whole tensor. */
+    readonly type?: StoredType;
+  }[];
   /** Index of the part, by row; `NO_PART` for a row of zeros, `PURSUED` for one that is approximated. */
   readonly part: Uint8Array;
   /** Row number in the part, by row; in the donor for one that is approximated. */

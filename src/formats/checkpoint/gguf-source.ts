@@ -3,34 +3,20 @@
 
 import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import {
-  DECODER,
-  type GgufMetadata,
-  type GgufReading,
-  type LayerPart,
-  type OutsidePart,
-  type TensorNames,
-  tensorNamesOf,
-} from "../../families/index.js";
-import { BLOCKS, Converter, interleaved, type StoredBlocks } from "../../kernels/index.js";
+import { type DecoderSpec, type GgufMetadata, type GgufReading, graphOf } from "../../families/index.js";
+import { BLOCKS, Converter } from "../../kernels/index.js";
 import { cacheFolder, exists, makeCacheFolder, stampOf, waitWhileLocked, writeFolder } from "../../kit/files/index.js";
-import { CheckpointError, isDType } from "../../kit/index.js";
-import { formatSome, shorten } from "../../kit/printing/index.js";
-import { ggufConfig, ggufFamily } from "../gguf/config.js";
-import { type GgufHeader, type GgufTensor, readGgufHeader } from "../gguf/header.js";
+import { CheckpointError } from "../../kit/index.js";
+import { formatSome, plural, shorten } from "../../kit/printing/index.js";
+import { ggufConfig, ggufFamily, ggufSpec } from "../gguf/config.js";
+import { type GgufHeader, readGgufHeader } from "../gguf/header.js";
 import { ggufTokenizer } from "../gguf/tokenizer.js";
+import type { TensorInfo } from "../safetensors/header.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
-import type { GatheredRows } from "./checkpoint.js";
+import { type GgufStorage, tensorsOfFolder } from "./gguf-tensors.js";
 
 /** Changes when the files that are made of a header change. */
-const FORMAT = 2;
-
-/** How a tensor's values are stored, where that is not as in a folder. */
-export interface GgufStorage {
-  readonly blocks?: StoredBlocks;
-  readonly plus?: number;
-  readonly gathered?: GatheredRows;
-}
+const FORMAT = 3;
 
 export interface GgufCheckpoint {
   readonly file: SafetensorsFile;
@@ -49,7 +35,7 @@ const ROTATIONS = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factor
 /**
  * Opens a GGUF file. Values are read as float32, which holds those of all blocks exactly.
  * @throws FormatError if it breaks the format
- * @throws CheckpointError if layergraft does not read its architecture, or it has tensors that a folder would not have
+ * @throws CheckpointError if layergraft does not read its architecture, or it has tensors that its metadata do not describe
  */
 export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { size, mtimeMs } = await stat(path);
@@ -57,8 +43,6 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { metadata, tensors, digest } = header;
   const architecture = metadata.get("general.architecture");
   const family = ggufFamily(architecture, path);
-  const { modules, lists, normPlus } = family.llamaCpp.read;
-  const names = tensorNamesOf(family) ?? { ...DECODER, parts: {} };
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
     const hint = "join them first with llama-gguf-split --merge";
     throw new CheckpointError(`${path} is one of several parts of a model; ${hint}.`, { file: path });
@@ -71,99 +55,65 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
       file: path,
     });
   }
-  const renamed = tensors.flatMap((tensor) => {
-    const name = nameInFolder(tensor.name, names, modules);
-    return name === undefined ? [] : namedParts(name, tensor);
-  });
-  renamed.push(...listedTensors(header, names, lists));
-  const isUnknown = (name: string) => nameInFolder(name, names, modules) === undefined;
-  const unknown = tensors.filter(({ name }) => !ROTATIONS.includes(name) && isUnknown(name));
-  if (unknown.length > 0) {
-    const list = formatSome(unknown.map(({ name }) => shorten(name)));
-    throw new CheckpointError(`${path} has tensors that a ${family.name} model does not have: ${list}.`, {
-      file: path,
-    });
-  }
+  const infos: TensorInfo[] = [];
   const file: SafetensorsFile = {
     path,
     bytes: size,
     modified: mtimeMs,
     stamp: await stampOf(path),
     headerDigest: digest,
-    tensors: renamed.map(({ name, tensor: { type, shape, offset, bytes: length = 0 } }) => ({
-      name,
-      shape,
-      offset,
-      bytes: length,
-      dtype: isDType(type) ? type : "F32",
-    })),
+    tensors: infos,
     metadata: { format: "pt" },
   };
   const read = await readerOf(header, String(architecture), file);
-  const storage = new Map(
-    renamed.map(({ name, tensor }): [string, GgufStorage] => [
-      name,
-      {
-        ...(isDType(tensor.type) ? {} : { blocks: tensor.type as StoredBlocks }),
-        ...(normPlus && tensor.name.endsWith("norm.weight") ? { plus: -normPlus } : {}),
-        ...(family.llamaCpp.interleaved && /^blk\.\d+\.attn_[qk]\./.test(tensor.name)
-          ? { gathered: deinterleaved(tensor, file, read, path) }
-          : {}),
-      },
-    ]),
-  );
-  const { folder, notes } = await writeTexts(header, ggufConfig(family, read, header, path), digest, path);
-  return { file, folder, storage, notes };
-}
-
-/** Numbers of layers that a file has in lists of its metadata, and a folder as tensors. */
-function listedTensors(
-  { lists }: GgufHeader,
-  { stems: [stem = ""], layers }: TensorNames,
-  wanted: GgufReading["lists"] = {},
-): { name: string; tensor: GgufTensor }[] {
-  return Object.entries(wanted).flatMap(([key, { module, shape }]) => {
-    const { offset, count } = lists.get(key) ?? { offset: 0, count: 0 };
-    return Array.from({ length: count }, (_, layer) => ({
-      name: `${stem}${layers}.${layer}.${module}`,
-      tensor: { name: key, shape, type: "F32", offset: offset + 4 * layer, bytes: 4 },
-    }));
-  });
-}
-
-/** A tensor as a folder has it: that of each expert by itself, and convolutions with an axis for their one input. */
-function namedParts(name: string, tensor: GgufTensor): { name: string; tensor: GgufTensor }[] {
-  const { shape, offset, bytes = 0 } = tensor;
-  const [first = 0, ...rest] = shape;
-  if (tensor.name.includes(".shortconv.conv.")) return [{ name, tensor: { ...tensor, shape: [first, 1, ...rest] } }];
-  if (!name.includes("*")) return [{ name, tensor }];
-  const size = bytes / first;
-  return Array.from({ length: first }, (_, expert) => ({
-    name: name.replace("*", String(expert)),
-    tensor: { ...tensor, shape: rest, offset: offset + expert * size, bytes: size },
-  }));
-}
-
-/** Rows of each head: those of its first half lie at the even places, those of its second at the odd ones. */
-function deinterleaved(
-  { name, shape, offset }: GgufTensor,
-  file: SafetensorsFile,
-  read: GgufMetadata,
-  path: string,
-): GatheredRows {
-  const [rows = 0] = shape;
-  const [hidden = 0, heads = 1] = [read.number("embedding_length"), read.number("attention.head_count")];
-  const width = read.number("attention.key_length") ?? hidden / heads;
-  if (shape.length !== 2 || rows % width !== 0 || width % 2 !== 0) {
-    throw new CheckpointError(`${path}: ${name} is not a matrix of heads of ${width} rows, so it cannot be read.`, {
+  const config = ggufConfig(family, read, header, path);
+  const { page, spec } = ggufSpec(config, read, header, path);
+  const { found, used } = tensorsOfFolder(spec, graphOf(page, spec), header, file);
+  const rest = tensors.map(({ name }) => name).filter((name) => !used.has(name) && !ROTATIONS.includes(name));
+  const further = read.number("nextn_predict_layers") ?? 0;
+  const unknown = rest.filter((name) => !isBesides(name, spec, further));
+  if (unknown.length > 0) {
+    const list = formatSome(unknown.map(shorten));
+    throw new CheckpointError(`${path} has tensors that a ${family.name} model does not have: ${list}.`, {
       file: path,
     });
   }
-  return {
-    parts: [{ file, offset }],
-    part: new Uint8Array(rows),
-    row: Int32Array.from({ length: rows }, (_, row) => interleaved(row, width)),
-  };
+  const { stem = "model.", lists = {} } = family.llamaCpp.read;
+  const storage = new Map(
+    found.map(({ info, storage: own }) => {
+      const name = info.name === spec.head?.name ? info.name : `${stem}${info.name}`;
+      infos.push({ ...info, name });
+      return [name, own];
+    }),
+  );
+  infos.push(...listedTensors(header, stem, lists));
+  infos.sort((a, b) => a.offset - b.offset);
+  const { folder, notes } = await writeTexts(header, config, digest, path);
+  if (rest.length > 0) {
+    const left = `${plural(rest.length, "tensor")} of ${basename(path)}`;
+    notes.push(`${left} are not part of the decoder and are left out: ${formatSome(rest)}`);
+  }
+  return { file, folder, storage, notes };
+}
+
+/** Whether a tensor is of the layers that predict further tokens, which are the last, or of keys that are another layer's. */
+function isBesides(name: string, { layers }: DecoderSpec, further: number): boolean {
+  const [, number, module = ""] = /^blk\.(\d+)\.(.+)$/.exec(name) ?? [];
+  if (number === undefined) return false;
+  const layer = layers[Number(number)];
+  if (!layer) return Number(number) < layers.length + further;
+  return layer.keysOf !== undefined && /^attn_(k|v|k_norm)\./.test(module);
+}
+
+/** Numbers of layers that a file has in lists of its metadata, and a folder as tensors. */
+function listedTensors({ lists }: GgufHeader, stem: string, wanted: NonNullable<GgufReading["lists"]>): TensorInfo[] {
+  return Object.entries(wanted).flatMap(([key, { module, shape }]) => {
+    const { offset, count } = lists.get(key) ?? { offset: 0, count: 0 };
+    return Array.from({ length: count }, (_, layer) => ({
+      ...{ name: `${stem}layers.${layer}.${module}`, shape, dtype: "F32" as const },
+      ...{ offset: offset + 4 * layer, bytes: 4 },
+    }));
+  });
 }
 
 async function readerOf(
@@ -177,14 +127,19 @@ async function readerOf(
     small.set(name, [...new Converter().decode("F32", await readRange(file, offset, offset + bytes))].map(shortest));
   }
   const names = new Set(tensors.map(({ name }) => name));
-  const tokens = metadata.get("tokenizer.ggml.tokens");
   const get = (key: string) => metadata.get(`${architecture}.${key}`);
+  const blocks = (Number(get("block_count")) || 0) - (Number(get("nextn_predict_layers")) || 0);
   return {
     number: (key) => {
+      const value = key === "block_count" ? blocks : get(key);
+      // Some files have a number for each layer, which is 0 for those without such a part.
+      const given = Array.isArray(value) ? value.filter((one) => one !== 0) : [value];
+      const [one] = given;
+      return typeof one === "number" && given.every((other) => other === one) ? shortest(one) : undefined;
+    },
+    flag: (key) => {
       const value = get(key);
-      // Some files have a number for each layer; models whose layers differ are not read.
-      const one = Array.isArray(value) && value.every((other) => other === value[0]) ? value[0] : value;
-      return typeof one === "number" ? shortest(one) : undefined;
+      return typeof value === "boolean" ? value : undefined;
     },
     text: (key) => {
       const value = get(key);
@@ -196,7 +151,8 @@ async function readerOf(
     },
     values: (name) => small.get(name),
     has: (name) => names.has(name),
-    vocabulary: (get("vocab_size") as number | undefined) ?? (Array.isArray(tokens) ? tokens.length : undefined),
+    layersWith: (name) => Array.from({ length: Math.max(0, blocks) }, (_, layer) => names.has(`blk.${layer}.${name}`)),
+    vocabulary: tensors.find(({ name }) => name === "token_embd.weight")?.shape[0],
   };
 }
 
@@ -252,53 +208,4 @@ function generationOf({ metadata }: GgufHeader): object {
     eos_token_id: ends.length === 1 ? ends[0] : ends,
     ...(id("padding") === undefined ? {} : { pad_token_id: id("padding") }),
   };
-}
-
-/** Names in layers; a family has the first part that it knows. Source: gguf-py/gguf/constants.py of ggml-org/llama.cpp. */
-const IN_LAYERS: Readonly<Record<string, readonly LayerPart[]>> = {
-  attn_q: ["q_proj"],
-  attn_k: ["k_proj"],
-  attn_v: ["v_proj"],
-  attn_qkv: ["qkv_proj"],
-  attn_output: ["o_proj"],
-  attn_q_norm: ["q_norm"],
-  attn_k_norm: ["k_norm"],
-  attn_norm: ["input_norm"],
-  post_attention_norm: ["post_attention_norm"],
-  ffn_norm: ["pre_mlp_norm"],
-  post_ffw_norm: ["post_mlp_norm"],
-  ffn_gate: ["gate_proj"],
-  ffn_up: ["up_proj", "gate_up_proj"],
-  ffn_down: ["down_proj"],
-};
-
-const OUTSIDE: Readonly<Record<string, OutsidePart>> = {
-  token_embd: "embed_tokens",
-  output_norm: "final_norm",
-  output: "lm_head",
-};
-
-/** The name that a family's folders have for a tensor of a GGUF file; undefined for one they do not have. */
-export function nameInFolder(
-  name: string,
-  family: TensorNames,
-  modules: Readonly<Record<string, string>> = {},
-): string | undefined {
-  const [, layer, rest = ""] = /^(?:blk\.(\d+)\.)?([\w.]+)$/.exec(name) ?? [];
-  const [, module = "", ending = ""] = /^(.+)\.(weight|bias)$/.exec(rest) ?? [];
-  const [stem = ""] = family.stems;
-  const named = (key: string) => (Object.hasOwn(modules, key) ? modules[key] : undefined);
-  const whole = named(rest);
-  if (whole !== undefined) return `${stem}${layer === undefined ? "" : `${family.layers}.${layer}.`}${whole}`;
-  const own = named(module);
-  const moduleOf = <P>(parts: Readonly<Record<string, P>>, part: P) =>
-    Object.keys(parts).find((key) => parts[key] === part);
-  if (layer !== undefined) {
-    const parts = Object.hasOwn(IN_LAYERS, module) ? (IN_LAYERS[module] ?? []) : [];
-    const found = own ?? parts.flatMap((part) => moduleOf(family.parts, part) ?? [])[0];
-    return found && `${stem}${family.layers}.${layer}.${found}.${ending}`;
-  }
-  const part = Object.hasOwn(OUTSIDE, module) ? OUTSIDE[module] : undefined;
-  const found = own ?? (part && moduleOf(family.outside, part));
-  return found && `${part === "lm_head" ? "" : stem}${found}.${ending}`;
 }

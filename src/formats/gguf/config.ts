@@ -1,5 +1,17 @@
 // config.json of a GGUF file, from its metadata: the inverse of src/export/gguf/metadata.ts.
-import { FAMILIES, type Family, type GgufMetadata, type GgufReading, type LlamaCpp } from "../../families/index.js";
+import {
+  ConfigFields,
+  type DecoderSpec,
+  type DescribedFamily,
+  FAMILIES,
+  type Family,
+  findFamily,
+  type GgufMetadata,
+  type GgufReading,
+  LLAMA_DEFAULTS,
+  type LlamaCpp,
+  specOf,
+} from "../../families/index.js";
 import { CheckpointError } from "../../kit/index.js";
 import { shorten } from "../../kit/printing/index.js";
 import type { GgufHeader } from "./header.js";
@@ -9,17 +21,24 @@ export type Json = { [field: string]: unknown };
 type GgufFamily = Family & { readonly llamaCpp: LlamaCpp & { readonly read: GgufReading } };
 
 /** By `general.architecture`: the first family of each name that says how its files read. */
-const FAMILIES_IN_GGUF = new Map<unknown, GgufFamily>(
-  FAMILIES.filter((family): family is GgufFamily => family.llamaCpp?.read !== undefined).map((family) => [
-    family.llamaCpp.name,
-    family,
-  ]),
-);
+const FAMILIES_IN_GGUF = new Map<unknown, GgufFamily>();
+for (const family of FAMILIES.filter((one): one is GgufFamily => one.llamaCpp?.read !== undefined)) {
+  for (const graph of [family.llamaCpp, family.llamaCpp.other?.graph]) {
+    if (graph && !FAMILIES_IN_GGUF.has(graph.name)) FAMILIES_IN_GGUF.set(graph.name, family);
+  }
+}
 
 /** The family of an architecture's name. @throws CheckpointError for one that layergraft does not read */
 export function ggufFamily(name: unknown, path: string): GgufFamily {
   const family = FAMILIES_IN_GGUF.get(name);
   if (family) return family;
+  const written = FAMILIES.find(({ llamaCpp }) => llamaCpp?.name === name);
+  if (written) {
+    throw new CheckpointError(
+      `${path} has a ${written.name} model. GGUF files of this family have transposed matrices, which are not read. Pass the model's folder, or its name on the hub.`,
+      { file: path },
+    );
+  }
   const known = [...FAMILIES_IN_GGUF.keys()].join(", ");
   const problem =
     name === undefined
@@ -72,16 +91,50 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
   };
 }
 
+/** Numbers of the metadata, and the tensors whose first axis they count. */
+const COUNTED = { expert_count: /\.ffn_(gate_)?up_exps\.weight$/, "ssm.time_step_rank": /\.ssm_a$/ };
+
+/**
+ * The page and the specification of the decoder.
+ * @throws CheckpointError if the metadata do not describe one
+ */
+export function ggufSpec(
+  json: Json,
+  read: GgufMetadata,
+  { tensors }: GgufHeader,
+  path: string,
+): { page: LlamaCpp; spec: DecoderSpec } {
+  for (const [key, pattern] of Object.entries(COUNTED)) {
+    const [count, tensor] = [read.number(key), tensors.find(({ name }) => pattern.test(name))];
+    if (count === undefined || !tensor || tensor.shape[0] === count) continue;
+    throw new CheckpointError(`${path} says that its ${key} is ${count}, but ${tensor.name} is [${tensor.shape}].`, {
+      file: path,
+      field: key,
+    });
+  }
+  const family = findFamily(String(json.model_type)) as GgufFamily & DescribedFamily;
+  const fields = new ConfigFields(json, { ...LLAMA_DEFAULTS, ...family.defaults });
+  const layersField = "num_hidden_layers";
+  const facts = { layers: fields.count(layersField), layersField, tied: fields.flag("tie_word_embeddings") };
+  const spec = specOf(family, fields, facts, []);
+  if (fields.problems.length > 0) {
+    const list = fields.problems.map((problem) => `  - ${problem}`).join("\n");
+    throw new CheckpointError(`${path} does not describe a ${family.name} model:\n${list}`, { file: path });
+  }
+  return { page: family.llamaCpp, spec };
+}
+
 function ropeScaling(read: GgufMetadata): Json | undefined {
   const [type, factor] = [read.text("rope.scaling.type"), read.number("rope.scaling.factor")];
   const original = read.number("rope.scaling.original_context_length");
   if (type === "linear") return { rope_type: "linear", factor };
   if (type === "yarn") {
     const scaling = { rope_type: "yarn", factor, original_max_position_embeddings: original };
-    const attention = read.number("rope.scaling.attn_factor");
-    // llama.cpp multiplies the factor that it computes by the key's.
-    const own = factor === undefined || factor <= 1 ? 1 : 0.1 * Math.log(factor) + 1;
-    return { ...scaling, ...(attention ? { attention_factor: attention * own } : {}) };
+    const [given, stretch] = ["attn_factor", "yarn_log_multiplier"].map((key) => read.number(`rope.scaling.${key}`));
+    // llama.cpp multiplies the factor that it computes by the key's; with a multiplier, by the inverse of that one's.
+    const own = (by: number) => (factor === undefined || factor <= 1 ? 1 : 0.1 * by * Math.log(factor) + 1);
+    const attention_factor = ((given ?? 1) * own(1)) / own(stretch ?? 0);
+    return given || stretch ? { ...scaling, attention_factor } : scaling;
   }
   const divisors = read.values("rope_freqs.weight");
   return divisors && dividedScaling(divisors, read);

@@ -1,2 +1,4 @@
 export { ggufTypeNumber, readGgufHeader } from "./header.js";
 export { findPreTokenizer, SPLIT_PATTERNS } from "./pre-tokenizers.js";
+export type { FolderRows, LaidOutTensor, Writing } from "./tensor-list.js";
+export { layOutTensors } from "./tensors.js";

@@ -28,7 +28,7 @@ export async function equalSource(
   const differs = async (tensor: CheckpointTensor | undefined, step: (typeof plan.steps)[number]) => {
     const here = written.get(step.tensor);
     if (!here || tensor?.dtype !== step.dtype || !sameShape(tensor.shape, step.shape)) return true;
-    if (tensor.blocks || tensor.coded || tensor.gathered || tensor.plus) return true;
+    if (tensor.blocks || tensor.coded || tensor.gathered || tensor.undo) return true;
     const stored = copied(step, resolver);
     if (stored?.file.path === tensor.file.path && stored.offset === tensor.offset) return false;
     for (let at = 0; at < tensor.bytes; at += CHUNK_BYTES) {

@@ -48,8 +48,8 @@ function baseFor(id: string, sources: ReadonlyMap<string, Checkpoint>): string |
 /** The rows of a tensor by block; none where its rows cannot be exchanged with the base's. */
 function blocksOf(own: CheckpointTensor, twin: CheckpointTensor | undefined): [from: number, to: number][] {
   const [rows = 1, columns = 1] = own.shape.slice(-2);
-  const isPlain = ({ lowRank, gathered, blocks, coded, plus }: CheckpointTensor) =>
-    !(lowRank || gathered || blocks || coded || plus);
+  const isPlain = ({ lowRank, gathered, blocks, coded, undo }: CheckpointTensor) =>
+    !(lowRank || gathered || blocks || coded || undo);
   const isLike = twin && own.dtype === twin.dtype && sameShape(own.shape, twin.shape);
   if (!isLike || !isPlain(own) || !isPlain(twin) || own.shape.length < 2 || own.shape.length > 3) return [];
   const step = blockRowsOf(columns);

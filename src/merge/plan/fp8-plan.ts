@@ -118,7 +118,7 @@ class StoredForms {
       one === codes || (one.name.startsWith(stemOf(name)) && !this.tensors.has(one.name));
     const own = (this.#modules.get(moduleOf(name)) ?? []).filter(isOwn);
     const isPower = isObject(this.settings) && this.settings.scale_fmt === "ue8m0";
-    const isPlain = !value.lowRank && !value.gathered && !value.plus;
+    const isPlain = !value.lowRank && !value.gathered && !value.undo;
     const parts = own.map(({ name: part, dtype, shape, offset, file }): [string, Part] => {
       const isScales = offset === scales.offset && file === scales.file;
       const is = part === name ? "codes" : isScales ? "scales" : "other";

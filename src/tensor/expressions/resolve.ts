@@ -67,7 +67,7 @@ export class Resolver {
     const [only] = terms;
     if (!only || terms.length > 1 || only.weight !== 1 || !isLeaf(only)) return undefined;
     const tensor = this.tensor(only);
-    return tensor.lowRank || tensor.gathered || tensor.blocks || tensor.coded || tensor.plus ? undefined : tensor;
+    return tensor.lowRank || tensor.gathered || tensor.blocks || tensor.coded || tensor.undo ? undefined : tensor;
   }
 
   shape(value: Value): Shape {
@@ -125,11 +125,15 @@ export class Resolver {
 
   #term(tensor: CheckpointTensor, weight: number): StoredTerm {
     const { gathered } = tensor;
-    const parts = gathered?.parts.map(({ file, offset }) => ({ file: this.file(file), offset }));
+    const parts = gathered?.parts.map(({ file, type, ...part }) => ({
+      file: this.file(file),
+      offset: part.offset,
+      ...(type ? { type } : {}),
+    }));
     const stored = {
       ...this.place(tensor),
       weight,
-      ...(tensor.plus ? { plus: tensor.plus } : {}),
+      ...(tensor.undo ? { undo: tensor.undo } : {}),
       ...(tensor.coded ? { coded: this.#coded(tensor.coded) } : {}),
       ...(gathered && parts ? { gathered: { ...gathered, parts, ...this.#pursuit(gathered) } } : {}),
     };

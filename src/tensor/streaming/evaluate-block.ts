@@ -1,7 +1,7 @@
 // Computes blocks of evaluations: reads terms, sums them, rounds once. Each thread has one evaluator, with buffers for
 // the program's largest block.
 
-import { bytesPerValue, Kernels } from "../../kernels/index.js";
+import { bytesPerValue, Kernels, turnValues } from "../../kernels/index.js";
 import { bytesPerElement, type FloatDType, isDType } from "../../kit/index.js";
 import { type Coded, codedSizes, largerSizes, NO_CODES } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
@@ -28,7 +28,6 @@ import {
 } from "./program.js";
 import { pursuitBytes } from "./pursuit.js";
 import { type StoredSizes, StoredValues, storedBytes } from "./stored-values.js";
-import { turnValues } from "./turn.js";
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
 import { elementsOfValues, mergeMatrix, wholeBytes } from "./whole-matrix.js";
 
@@ -286,7 +285,8 @@ export class Evaluator {
     const values = this.kernels.floats(sum, n);
     if (plus !== 0) values.set(values.map((one) => one + plus));
     if (negativeExp) values.set(values.map((one) => -Math.exp(one)));
-    const count = turn ? turnValues(this.kernels, sum, n, rounded, turn) : n;
+    const count = turn ? turnValues(values, this.kernels.floats(rounded, n / (turn.every ?? 1)), turn) : n;
+    this.kernels.clearPadding(sum, count * 4);
     const { bytes, broken } = this.kernels.quantize(encoding, sum, rounded, count);
     return { bytes: this.kernels.bytes(rounded, bytes), broken };
   }
@@ -445,6 +445,6 @@ function plainTerm({ terms: [term, ...more], divisor }: Combination): StoredTerm
 }
 
 /** Whether kernels can read a term's elements where they are stored. */
-function isDirect({ dtype, plus }: StoredTerm): boolean {
-  return isDType(dtype) && dtype !== "F64" && !plus;
+function isDirect({ dtype, undo }: StoredTerm): boolean {
+  return isDType(dtype) && dtype !== "F64" && !undo;
 }

@@ -1,6 +1,6 @@
 // How jobs are cut into pieces and blocks, and how many bytes they move.
 
-import { bytesPerValue, encodedBytes } from "../../kernels/index.js";
+import { bytesPerValue, encodedBytes, turnedElements } from "../../kernels/index.js";
 import { bytesPerElement } from "../../kit/index.js";
 import {
   type Evaluation,
@@ -15,7 +15,6 @@ import {
 } from "./program.js";
 import type { Pursuit } from "./pursuit.js";
 import { MAX_PASSES } from "./sketch.js";
-import { turnedElements } from "./turn.js";
 import { declarationOf } from "./value-operation.js";
 
 /** Numbers that each piece can report; their meaning depends on the kind of job. */
@@ -65,7 +64,7 @@ export function blockElements(job: Job): number {
 export function rowsMatter(evaluations: readonly Evaluation[]): boolean {
   return evaluations.some(
     (evaluation) =>
-      storedTerms(evaluation).some((term) => term.lowRank || term.gathered || term.coded) ||
+      storedTerms(evaluation).some((term) => term.lowRank || term.gathered || term.coded || term.undo?.turn) ||
       operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
   );
 }

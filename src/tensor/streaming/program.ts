@@ -1,14 +1,13 @@
 // A streaming pass as plain data: where bytes are, how they are combined, and where results go.
 
-import type { CodedForm, LowRankForm } from "../../formats/checkpoint/index.js";
+import type { CheckpointTensor, CodedForm, LowRankForm } from "../../formats/checkpoint/index.js";
 import type { RemoteFile } from "../../formats/safetensors/index.js";
-import { bytesPerValue, type Encoding, type StoredType } from "../../kernels/index.js";
+import { bytesPerValue, type Encoding, type StoredType, type Turn } from "../../kernels/index.js";
 import { type DType, type FloatDType, isDType, isFloatDType } from "../../kit/index.js";
 import type { LowRankFactors } from "./low-rank.js";
 import { textOfCode } from "./own-code.js";
 import type { Pursuit } from "./pursuit.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
-import type { Turn } from "./turn.js";
 import type { KnownTerms, Operation } from "./value-operation.js";
 
 /** Values in one of the program's input files. */
@@ -46,18 +45,18 @@ export interface CodedTerm extends CodedForm {
 /** A stored tensor's values, times a weight. */
 export interface StoredTerm extends Stored {
   readonly weight: number;
-  /** Added to each stored value; default 0. */
-  readonly plus?: number;
+  /** What makes values of the stored ones. */
+  readonly undo?: NonNullable<CheckpointTensor["undo"]>;
   /** What codes need to become values. */
   readonly coded?: CodedTerm;
   readonly lowRank?: LowRankTerm;
-  /** Rows taken one by one from stored tensors of this dtype. */
+  /** Rows taken one by one from stored tensors, of this dtype where they have no other. */
   readonly gathered?: GatheredTerm;
 }
 
 export interface GatheredTerm {
   /** Where row 0 of each stored tensor is. */
-  readonly parts: readonly { readonly file: number; readonly offset: number }[];
+  readonly parts: readonly { readonly file: number; readonly offset: number; readonly type?: StoredType }[];
   /** By row: index of the part, and row number in it. Rows whose part there is not are zero. */
   readonly part: Uint8Array;
   readonly row: Int32Array;
@@ -102,11 +101,17 @@ export function partOf(evaluation: Evaluation, index: number, count: number): Ev
     divisor,
     terms: terms.map((term) => {
       if (isStored(term)) {
-        const { lowRank, coded } = term;
+        const { lowRank, coded, gathered } = term;
         const adapted = lowRank ? { lowRank: matrixOf(lowRank, index) } : {};
         if (coded) {
           const first = (coded.first ?? 0) + (index * elements) / coded.columns;
           return { ...term, coded: { ...coded, first }, ...adapted };
+        }
+        if (gathered) {
+          const rows = elements / evaluation.columns;
+          const own = [index * rows, (index + 1) * rows] as const;
+          const [part, row] = [gathered.part.subarray(...own), gathered.row.subarray(...own)];
+          return { ...term, gathered: { ...gathered, part, row }, ...adapted };
         }
         const offset = term.offset + index * elements * bytesPerValue(term.dtype);
         return { ...term, offset, ...adapted };

@@ -1,7 +1,7 @@
 // Reads the stored terms of a block: each range once, whatever the number of its uses; adapters are added to whole rows.
 
-import type { KernelDType, Kernels, StoredBlocks } from "../../kernels/index.js";
-import { bytesPerValue } from "../../kernels/index.js";
+import type { KernelDType, Kernels, StoredBlocks, StoredType } from "../../kernels/index.js";
+import { bytesPerValue, turnValues } from "../../kernels/index.js";
 import { bytesPerElement, isDType } from "../../kit/index.js";
 import { type Coded, CodedRows, type CodedSizes, codedBytes } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
@@ -80,16 +80,15 @@ export class StoredValues {
   }
 
   /** Element type of the values at `locate`. */
-  dtypeOf({ dtype, plus }: StoredTerm): KernelDType {
-    if (!isDType(dtype)) return "F32"; // of blocks and codes
+  dtypeOf({ dtype, undo }: StoredTerm): KernelDType {
+    if (undo || !isDType(dtype)) return "F32"; // of blocks and codes
     const stored = requireFloat(dtype);
-    if (plus && stored !== "F32") throw new TypeError(`${dtype} values cannot be shifted`);
     return stored === "F64" ? "F32" : stored;
   }
 
   /** Address of a term's elements in a part of the open block. Values that are converted are valid until the next call. */
   locate(term: StoredTerm, part: Block): number {
-    const { dtype, plus = 0 } = term;
+    const { dtype, undo } = term;
     const { converted } = this.#at;
     const n = part.length;
     if (isCoded(term)) {
@@ -106,11 +105,9 @@ export class StoredValues {
       // All arithmetic is float32; tensors stored as float64 are too rare for their own kernels.
       const doubles = new Float64Array(this.#kernels.bytes(at, n * 8).slice().buffer);
       this.#kernels.floats(converted, n).set(doubles);
-    } else if (plus === 0) return at;
-    else this.#kernels.wasm.scaleF32(at, converted, n, 1);
-    // Few have a number to add: the norms of some families.
-    const values = plus === 0 ? [] : this.#kernels.floats(converted, n);
-    for (let i = 0; i < values.length; i++) values[i] = (values[i] as number) + plus;
+    } else if (!undo) return at;
+    else this.#kernels.wasm[`scale${requireFloat(dtype) as KernelDType}`](at, converted, n, 1);
+    if (undo) undoWriting(this.#kernels.floats(converted, n), undo);
     return converted;
   }
 
@@ -131,7 +128,7 @@ export class StoredValues {
     const at = this.#at.windows[index] as number;
     if (!this.#read[index]) {
       const { begin, length, columns } = this.#block;
-      this.#readStored(term, begin, columns, width, this.#kernels.bytes(at, length * width));
+      this.#readStored(term, begin, columns, width, at, length * width);
       this.#addPursued(term, begin / columns, length / columns, columns, at);
       this.#kernels.clearPadding(at, length * width);
       this.#read[index] = true;
@@ -139,16 +136,20 @@ export class StoredValues {
     return at;
   }
 
-  /** Fills `into` with stored elements from `begin` on; gathered rows in contiguous runs. */
-  #readStored(term: StoredTerm, begin: number, columns: number, width: number, into: Uint8Array): void {
+  /** Fills bytes from `into` on with stored elements from `begin` on; gathered rows in contiguous runs. */
+  #readStored(
+    term: StoredTerm,
+    begin: number,
+    ...[columns, width, into, bytes]: readonly [columns: number, width: number, into: number, bytes: number]
+  ): void {
     const { gathered } = term;
     if (!gathered) {
-      this.#files.read(term.file, term.offset + begin * width, into);
+      this.#files.read(term.file, term.offset + begin * width, this.#kernels.bytes(into, bytes));
       return;
     }
     const bytesPerRow = columns * width;
     const first = begin / columns;
-    const rows = into.byteLength / bytesPerRow;
+    const rows = bytes / bytesPerRow;
     const { part, row } = gathered;
     for (let at = 0; at < rows; ) {
       const [from = 0, start = 0] = [part[first + at], row[first + at]];
@@ -157,7 +158,13 @@ export class StoredValues {
         length++;
       }
       const stored = gathered.parts[from];
-      const target = into.subarray(at * bytesPerRow, (at + length) * bytesPerRow);
+      const place = into + at * bytesPerRow;
+      if (stored?.type) {
+        this.#readAs(stored.type, stored, start * columns, place, length * columns);
+        at += length;
+        continue;
+      }
+      const target = this.#kernels.bytes(place, length * bytesPerRow);
       const twin =
         stored && start === first + at && this.#plain.get(rangeOf({ ...stored, dtype: term.dtype, weight: 1 }));
       // The same rows of the base, for one.
@@ -166,6 +173,19 @@ export class StoredValues {
       else target.fill(0);
       at += length;
     }
+  }
+
+  /** Stored elements of another type from `begin` on, as float32 at `into`. */
+  #readAs(type: StoredType, { file, offset }: Omit<Stored, "dtype">, begin: number, into: number, count: number): void {
+    const width = bytesPerValue(type);
+    this.#kernels.borrow(() => {
+      const raw = this.#kernels.allocate(count * width);
+      const { read } = this.#files.traffic;
+      this.#files.read(file, offset + begin * width, this.#kernels.bytes(raw, count * width));
+      this.#files.traffic.read = read + count * 4; // progress counts what is expected of float32
+      if (isDType(type)) this.#kernels.wasm[`scale${requireFloat(type) as KernelDType}`](raw, into, count, 1);
+      else this.#kernels.dequantize(type as StoredBlocks, raw, into, count);
+    });
   }
 
   /** Fills in the rows that are approximated, in the dtype of the others. */
@@ -269,6 +289,15 @@ export class StoredValues {
         out[transposed ? k * count + from + row : (from + row) * rank + k] = value;
       }
     }
+  }
+}
+
+function undoWriting(values: Float32Array, { turn, log, plus = 0 }: NonNullable<StoredTerm["undo"]>): void {
+  if (turn) turnValues(values, new Float32Array(values.length), turn);
+  if (!log && plus === 0) return;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    values[i] = (log ? Math.log(-value) : value) + plus;
   }
 }
 

@@ -1,5 +1,6 @@
 // The weights of a layer's experts, by the names and the layout that the family's page says.
-import type { ExpertMatrices, ExpertTraits, ExpertWeights, LinearWeights, StoredWeight } from "../../families/index.js";
+import type { ExpertTraits } from "./family.js";
+import type { ExpertMatrices, ExpertWeights, LinearWeights, StoredWeight } from "./spec.js";
 
 /** Experts by the layout that a checkpoint has, of those that its configuration does not tell apart. */
 export function asStored(traits: ExpertTraits, tensors: Iterable<string>): ExpertTraits {
@@ -65,7 +66,7 @@ export function expertWeights(prefix: string, hidden: number, traits: ExpertTrai
         (expert) => ({
           name: `${prefix}${module}`,
           shape,
-          rows: { from: expert * of + from, of: experts * of },
+          rows: { from: expert * of + from, of: experts * of, matrices: experts },
         }),
         module,
         of,

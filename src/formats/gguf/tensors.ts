@@ -1,10 +1,8 @@
-// The tensors of a GGUF file, by the roles of a decoder's weights.
+// The tensors of a GGUF file, by the roles of a decoder's weights: files are written and read by this list.
 
-import type { ModelSource } from "../../engine/index.js";
-import { type DecoderSpec, locateWeights } from "../../engine/model/index.js";
-import type { ExpertWeights, LayerSpec, LlamaCpp, StoredWeight } from "../../families/index.js";
-import { type PlannedTensor, TensorList } from "./planned-tensors.js";
+import type { DecoderSpec, ExpertWeights, LayerSpec, LlamaCpp, StoredWeight } from "../../families/index.js";
 import { addDelta, addStateSpace, times } from "./recurrence-tensors.js";
+import { type LaidOutTensor, rowsOf, TensorList } from "./tensor-list.js";
 
 /** Names in layers by role. */
 const NAMES: Readonly<Record<string, string>> = {
@@ -56,18 +54,9 @@ const FUSED: Readonly<Record<string, string>> = {
   ...{ gate: "ffn_up", up: "ffn_up" },
 };
 
-/**
- * The tensors of a decoder in the order of computation.
- * @throws CheckpointError if weights are missing
- * @throws MismatchError if one has another shape than the configuration
- */
-export function planTensors(
-  source: ModelSource,
-  spec: DecoderSpec,
-  architecture: LlamaCpp,
-): { tensors: PlannedTensor[]; unused: readonly string[] } {
-  const { stored, unused } = locateWeights(spec, source.tensors.keys(), source.name);
-  const list = new TensorList(source, stored);
+/** Calls `each` for the tensors of a decoder in the order of computation. */
+export function layOutTensors(spec: DecoderSpec, architecture: LlamaCpp, each: (tensor: LaidOutTensor) => void): void {
+  const list = new TensorList(each);
   const { norm, layers, layerInputs, recurrence } = spec;
   const { names = {}, folds = false } = architecture;
 
@@ -95,7 +84,6 @@ export function planTensors(
   if (spec.finalNorm.bias) list.addWeight(`${last}.bias`, spec.finalNorm.bias, -1);
   const head = spec.head ?? (architecture.head === "own" || folds ? spec.embedding : null);
   if (head) list.addWeight("output.weight", head, -1, folds ? times(spec.logitScale) : {});
-  return { tensors: list.finish(), unused };
 }
 
 /** Weights that have a tensor of their own. */
@@ -143,7 +131,7 @@ function addLatent(list: TensorList, index: number, { weights, valueDim }: Layer
   const parts = (from: number, count: number, isTurned: boolean) =>
     Array.from({ length: heads }, (_, head) => {
       const turn = { rows: count, columns: rank, cell: 1 };
-      return list.rows(kv, isTurned ? { turn } : {}, head * size + from, count);
+      return rowsOf(kv, isTurned ? { turn } : {}, head * size + from, count);
     });
   list.add(`blk.${index}.attn_k_b.weight`, index, [heads, rank, plain], parts(0, plain, true));
   list.add(`blk.${index}.attn_v_b.weight`, index, [heads, valueDim, rank], parts(plain, valueDim, false));
@@ -160,7 +148,7 @@ function addExperts(list: TensorList, index: number, experts: ExpertWeights, { f
   const [first] = fused && gate ? gate.weights : [];
   if (first?.rows && gate) {
     const shape = [gate.weights.length, gate.parameter.of, first.shape[1] ?? 0];
-    list.add(`${name("gate_up")}.weight`, index, shape, [list.rows(first, {}, 0, first.rows.of)]);
+    list.add(`${name("gate_up")}.weight`, index, shape, [rowsOf(first, {}, 0, first.rows.of)]);
   } else {
     list.addExperts(name("gate"), index, gate);
     list.addExperts(name("up"), index, up);

@@ -1,22 +1,10 @@
 // The specification of a decoder, from what its family's page says and its configuration.
-import {
-  type ConfigFields,
-  type DecoderSpec,
-  type DescribedFamily,
-  type LatentTraits,
-  type LayerTraits,
-  type LayerWeights,
-  type LinearWeights,
-  type NormWeights,
-  type RecurrenceSpec,
-  readActivation,
-  readRope,
-  rmsNorm,
-  type Sizes,
-  type Traits,
-} from "../../families/index.js";
-import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
+import type { ConfigFields } from "./config-fields.js";
 import { asStored, expertWeights, prefixed } from "./expert-weights.js";
+import type { DescribedFamily, LatentTraits, LayerTraits, Sizes, Traits } from "./family.js";
+import { readRope } from "./rope.js";
+import type { DecoderSpec, LayerWeights, LinearWeights, NormWeights, RecurrenceSpec } from "./spec.js";
+import { readActivation, rmsNorm } from "./traits.js";
 
 /** Norms before both halves, as Llama names them. */
 const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" };
@@ -25,11 +13,18 @@ const USUAL = ["attention", "feedForward"] as const;
 
 const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" };
 
+/** What a configuration says of every model. */
+interface StatedFacts {
+  readonly layers: number | undefined;
+  readonly layersField: string;
+  readonly tied: boolean | undefined;
+}
+
 /** The specification of a decoder. Where `fields` has problems afterwards, it must not be used. */
 export function specOf(
   family: DescribedFamily,
   fields: ConfigFields,
-  config: CheckpointConfig,
+  config: StatedFacts,
   tensors: Iterable<string>,
 ): DecoderSpec {
   const usual = readSizes(fields, config.layers ?? fields.count(config.layersField));
