@@ -45,7 +45,12 @@ export const apertus: readonly Family[] = [
         activation: isCurved ? "xielu" : readActivation(fields),
         layerWeights: (prefix) => {
           const curve = (name: string) => ({ weight: { name: `${prefix}mlp.act_fn.${name}`, shape: [1] } });
-          return isCurved ? { curveAbove: curve("alpha_p"), curveBelow: curve("alpha_n") } : {};
+          const constant = (name: string) => ({ weight: { ...curve(name).weight, shape: [], isConstant: true } });
+          if (!isCurved) return {};
+          return {
+            ...{ curveAbove: curve("alpha_p"), curveBelow: curve("alpha_n") },
+            ...{ curveSlope: constant("beta"), curveEdge: constant("eps") },
+          };
         },
         ropes: [readRope({ fields, ...sizes, theta: 12_000_000 })],
       };

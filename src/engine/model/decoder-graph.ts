@@ -210,16 +210,17 @@ class Builder {
     }
   }
 
-  /** a x^2 + x / 2 above 0, and (e^x - 1 - x) b + x / 2 below (Huang and Schlag 2024, arXiv 2411.13010). */
-  #xielu(x: Node, { curveAbove, curveBelow }: LayerWeights): Node {
+  /** a x^2 + s x above 0, and (e^x - 1 - x) (b + s) + s x below (Huang and Schlag 2024, arXiv 2411.13010). */
+  #xielu(x: Node, { curveAbove, curveBelow, curveSlope, curveEdge }: LayerWeights): Node {
     const graph = this.#graph;
-    const curve = (weights?: NormWeights) => softplus(graph, this.#weight((weights as NormWeights).weight));
-    const above = graph.mul(graph.mul(x, x), curve(curveAbove));
+    const of = (weights?: NormWeights) => this.#weight((weights as NormWeights).weight);
+    const [slope, edge] = [of(curveSlope), of(curveEdge)];
+    const above = graph.mul(graph.mul(x, x), softplus(graph, of(curveAbove)));
     // The smaller of x and a number just below 0, so that nothing overflows where the other branch counts.
-    const negative = graph.where(graph.less(x, graph.constant(-1e-6)), x, -1e-6);
-    const factor = graph.add(curve(curveBelow), 0.5);
+    const negative = graph.where(graph.less(x, edge), x, edge);
+    const factor = graph.add(softplus(graph, of(curveBelow)), slope);
     const below = graph.mul(graph.sub(graph.sub(graph.exp(negative), 1), x), factor);
-    return graph.add(graph.where(graph.less(graph.constant(0), x), above, below), graph.mul(x, 0.5));
+    return graph.add(graph.where(graph.less(graph.constant(0), x), above, below), graph.mul(x, slope));
   }
 
   /**

@@ -235,10 +235,15 @@ describe("fields", () => {
     expect([...(ropes[0]?.frequencies ?? [])]).toEqual([1, 12_000_000 ** -0.5 / 8]);
   });
 
-  it("apertus: two weights of xielu in each layer, none with another activation", () => {
+  it("apertus: two weights and two constants of xielu in each layer, none with another activation", () => {
     expect(specOf("apertus").layers[1]?.weights.curveAbove?.weight).toEqual({
       name: "layers.1.mlp.act_fn.alpha_p",
       shape: [1],
+    });
+    expect(specOf("apertus").layers[1]?.weights.curveSlope?.weight).toEqual({
+      name: "layers.1.mlp.act_fn.beta",
+      shape: [],
+      isConstant: true,
     });
     const { activation, layers } = specOf("apertus", { hidden_act: "silu" });
     expect([activation, layers[0]?.weights.curveAbove]).toEqual(["silu", undefined]);

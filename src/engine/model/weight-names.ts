@@ -74,8 +74,8 @@ export function locateWeights(spec: DecoderSpec, names: Iterable<string>, where:
     );
   }
   const used = new Set(stored.values());
-  // Buffers that follow from the configuration, or are the same in all models: the constants of xielu.
-  const isBuffer = (name: string) => /\.(rotary_emb\.inv_freq|act_fn\.(beta|eps))$/.test(name);
+  // Frequencies follow from the configuration.
+  const isBuffer = (name: string) => name.endsWith(".rotary_emb.inv_freq");
   const unused = [...there].filter((name) => name.startsWith(`${stem}layers.`) && !used.has(name) && !isBuffer(name));
   return { stored, unused };
 }

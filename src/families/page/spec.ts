@@ -139,7 +139,7 @@ export interface StateSpec {
   readonly valueWidth: number;
 }
 
-/** gelu is exact (erf), gelu_tanh its usual approximation. xielu has two weights in each layer (Apertus). relu2 squares. */
+/** gelu is exact (erf), gelu_tanh its usual approximation. xielu has two weights and two constants in each layer (Apertus). relu2 squares. */
 export type Activation = "silu" | "gelu" | "gelu_tanh" | "relu" | "relu2" | "xielu";
 
 /** A token's output is the sum of its experts' outputs, each times its share. */
@@ -291,6 +291,9 @@ export interface LayerWeights extends RecurrenceWeights {
   /** [1]: the curvature of xielu above and below 0, as softplus^-1. */
   readonly curveAbove?: NormWeights;
   readonly curveBelow?: NormWeights;
+  /** []: constants of xielu. Its slope at 0, and the number just below 0 up to which it takes powers. */
+  readonly curveSlope?: NormWeights;
+  readonly curveEdge?: NormWeights;
   /** Of the input of attention; in the parallel layout, of the input of both halves. */
   readonly beforeAttention?: NormWeights;
   /** Of the output of attention, before it is added to the residual stream (Gemma 2 and 3, OLMo 2). */
