@@ -82,9 +82,6 @@ export const falcon: readonly Family[] = [
         className: "FalconH1ForCausalLM",
         fields: (read) => ({
           ...readMamba(read),
-          ...ONE,
-          mlp_multipliers: [1, 1],
-          ssm_multipliers: [1, 1, 1, 1, 1],
           mamba_d_ssm: readStateSpace(read).width,
           mamba_rms_norm: read.has("blk.0.ssm_norm.weight"),
           mamba_norm_before_gate: false,

@@ -8,7 +8,6 @@ import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { CASES, CONVERTED, writeCase } from "../../../test/support/converted-cases.js";
 import { readTensors } from "../../../test/support/decoder-fixtures.js";
 import { copyDecoder, writeDecoder, writeWide } from "../../../test/support/export-fixtures.js";
-import { chunks } from "../../../test/support/gguf-model.js";
 import { type ReadTensor, readGguf } from "../../../test/support/gguf-reader.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
@@ -315,26 +314,32 @@ describe("of files in the wild", () => {
     );
   });
 
-  it("reads rows of one tensor from tensors of several types", async () => {
-    const [path, wide] = [join(folder, "granite-wide"), { hidden_size: 32, intermediate_size: 5, head_dim: undefined }];
-    const json = JSON.parse(readFileSync(join(DECODERS, "granitemoe/config.json"), "utf8")) as object;
-    const model = await writeDecoder(path, { ...json, ...wide, num_attention_heads: 4 });
-    const tensorTypes = ["ffn_up_exps=q8_0", "ffn_gate_exps=f16"];
-    const out = join(folder, "granite-mixed.gguf");
-    await writeGguf(await planGguf(await openModelSource(model), { type: "f32", tensorTypes }), { out });
+  it.each([
+    // Rows of gate and up, in two types; value heads of 8 columns, which blocks of 32 span.
+    ["granitemoe", { intermediate_size: 5 }, "f32", ["ffn_up_exps=q8_0", "ffn_gate_exps=f16"], /input_linear/],
+    [
+      "qwen3_5",
+      { linear_key_head_dim: 8, linear_value_head_dim: 8, vision_config: undefined },
+      "q8_0",
+      undefined,
+      /proj|embed|lm_head/,
+    ],
+  ] as const)("reads a wide %s with %j in %s, %j", async (name, settings, type, tensorTypes, quantised) => {
+    const { text_config, ...json } = JSON.parse(readFileSync(join(DECODERS, name, "config.json"), "utf8"));
+    const wide = { hidden_size: 32, num_attention_heads: 4, ...settings };
+    const model = await writeDecoder(join(folder, `${name}-wide`), { ...json, ...text_config, ...wide });
+    const out = join(folder, `${name}-wide.gguf`);
+    await writeGguf(await planGguf(await openModelSource(model), { type, tensorTypes }), { out });
     const [wanted, found] = [await tensorsOf(model), await tensorsOf(out)];
-    for (const [name, bytes] of wanted) {
-      const [a, b] = [floats(bytes), floats(found.get(name) as Buffer)];
-      if (!name.endsWith("input_linear.weight")) expect(b).toEqual(a);
-      // Of each expert, 5 rows of the gate with 11 bits, and 5 of up with 8 bits of the largest of 32.
-      else
-        for (const [row, values] of chunks(a, 32).entries()) {
-          const isGate = row % 10 < 5;
-          const most = Math.max(...values.map(Math.abs));
-          const errors = values.map((value, i) => Math.abs(value - (b[row * 32 + i] as number)));
-          expect(Math.max(...errors)).toBeLessThan(isGate ? most / 2 ** 11 : most / 200);
-          expect(Math.max(...errors)).toBeGreaterThan(0);
-        }
+    expect([...found.keys()].sort()).toEqual([...wanted.keys()].sort());
+    for (const [tensor, bytes] of wanted) {
+      const [a, b] = [floats(bytes), floats(found.get(tensor) as Buffer)];
+      const error = Math.max(...a.map((value, i) => Math.abs(value - (b[i] as number))));
+      // 8 bits of the largest value of a block.
+      expect([tensor, error < (quantised.test(tensor) ? Math.max(...a.map(Math.abs)) / 200 : 5e-7)]).toEqual([
+        tensor,
+        true,
+      ]);
     }
   });
 });
@@ -381,6 +386,9 @@ it("LFM2 has the tensors and the keys of llama.cpp's converter (conversion/lfm2.
 });
 
 it("writes whole numbers as floats where transformers wants floats", async () => {
+  const ofExperts = await exported(await writeCase(join(folder, "cases"), "glm4_moe-plain"), "f32", "glm4-floats");
+  const { texts: written } = await openCheckpoint(ofExperts);
+  expect(readFileSync(join(written, "config.json"), "utf8")).toMatch(/"routed_scaling_factor": 1\.0,?\n/);
   const file = await exported(await copyDecoder(folder, "gemma4"), "f32", "gemma4-floats");
   const { texts } = await openCheckpoint(file);
   expect(readFileSync(join(texts, "config.json"), "utf8")).toMatch(/"final_logit_softcapping": 9\.0,\n/);

@@ -167,7 +167,7 @@ function shortest(value: number): number {
 }
 
 /** Fields of floats, for which transformers refuses whole numbers. */
-const WHOLE_FLOATS = /("(?:\w+_softcapping|logit_scale)": -?\d+)(?=,?\n)/g;
+const WHOLE_FLOATS = /("(?:\w+_softcapping|logit_scale|routed_scaling_factor)": -?\d+)(?=,?\n)/g;
 
 /** Writes the files of a header once, to a cache. */
 async function writeTexts(

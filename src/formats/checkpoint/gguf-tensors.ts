@@ -42,7 +42,8 @@ export function tensorsOfFolder(
   const wholes = new Map<string, { readonly rows: FolderRows; readonly runs: Run[] }>();
   const used = new Set<string>();
   layOutTensors(spec, graph, ({ name, shape, parts }) => {
-    const tensor = tensors.get(name) ?? refuse(`is missing ${name}, which a ${spec.family} model with its metadata has.`);
+    const tensor =
+      tensors.get(name) ?? refuse(`is missing ${name}, which a ${spec.family} model with its metadata has.`);
     if (squeezed(tensor.shape) !== squeezed(shape)) {
       refuse(`has ${name} as [${tensor.shape}], where its metadata say [${shape}].`);
     }

@@ -86,6 +86,7 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
     tie_word_embeddings: !read.has("output.weight"),
     bos_token_id: token("bos"),
     eos_token_id: token("eos"),
+    pad_token_id: token("padding"),
     torch_dtype: "float32",
     ...own,
   };
