@@ -1,18 +1,17 @@
 // Exports read back: a GGUF file as a source is the model that was exported, in every family and every type.
 // @module-tag slow
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
-import { temporaryFolder } from "../../../test/support/checkpoints.js";
+import { seededTensor, temporaryFolder } from "../../../test/support/checkpoints.js";
 import { CASES, CONVERTED, writeCase } from "../../../test/support/converted-cases.js";
-import { readTensors } from "../../../test/support/decoder-fixtures.js";
 import { copyDecoder, writeDecoder, writeWide } from "../../../test/support/export-fixtures.js";
 import { type ReadTensor, readGguf } from "../../../test/support/gguf-reader.js";
 import { openModelSource } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
 import { type Checkpoint, openCheckpoint } from "../../formats/checkpoint/index.js";
-import { openSafetensors, readTensor } from "../../formats/safetensors/index.js";
+import { openSafetensors, readTensor, writeSafetensors } from "../../formats/safetensors/index.js";
 import { LayergraftError } from "../../kit/index.js";
 import { planRecipe } from "../../merge/index.js";
 import { executePlan } from "../../merge/output/index.js";
@@ -225,31 +224,6 @@ it.each([
   await expect(planGguf({ ...source, config }, { type: "f32" })).rejects.toThrow(message);
 });
 
-const floatsOf = (tensor: ReadTensor | undefined) => floats(tensor?.bytes ?? new Uint8Array());
-
-it("experts are one tensor, in their order", async () => {
-  const settings = { num_hidden_layers: 1, norm_topk_prob: true };
-  const model = await copyDecoder(folder, "qwen3_moe", settings, (name) => !/layers\.[12]/.test(name));
-  const { metadata, tensors } = readGguf(await exported(model, "f32", "qwen3_moe"));
-  for (const [key, value] of Object.entries({ count: 5, used_count: 2, feed_forward_length: 6 })) {
-    expect(metadata.get(`qwen3moe.expert_${key}`)).toBe(value);
-  }
-  const stored = readTensors(join(model, "model.safetensors"));
-  for (const [role, shape] of [
-    ["gate", [5, 6, 8]] as const,
-    ["up", [5, 6, 8]] as const,
-    ["down", [5, 8, 6]] as const,
-  ]) {
-    const tensor = tensors.get(`blk.0.ffn_${role}_exps.weight`);
-    expect(tensor?.shape).toEqual(shape);
-    const names = [0, 1, 2, 3, 4].map((expert) => `model.layers.0.mlp.experts.${expert}.${role}_proj.weight`);
-    expect(floatsOf(tensor)).toEqual(names.flatMap((name) => stored.get(name)?.values ?? []));
-  }
-  expect(floatsOf(tensors.get("blk.0.ffn_gate_inp.weight"))).toEqual(
-    stored.get("model.layers.0.mlp.gate.weight")?.values,
-  );
-});
-
 describe("of files in the wild", () => {
   /** A case's file with further metadata and tensors. */
   async function changed(name: string, keys: Readonly<Record<string, unknown>>, more: readonly string[]) {
@@ -357,34 +331,6 @@ it("a multimodal model is exported by its text part, with a note", async () => {
   expect(notes).not.toContain("only the text part of this multimodal model is exported");
 });
 
-it("LFM2 has the tensors and the keys of llama.cpp's converter (conversion/lfm2.py)", async () => {
-  const model = await copyDecoder(folder, "lfm2");
-  const file = readGguf(await exported(model, "f32", "lfm2"));
-  const stored = await tensorsOf(model);
-  const inLayer = { ...{ operator_norm: "attn_norm", ffn_norm: "ffn_norm" }, "feed_forward.w1": "ffn_gate" };
-  const convolution = { "conv.in_proj": "shortconv.in_proj", "conv.conv": "shortconv.conv" };
-  const names = new Map<string, string>([
-    ["token_embd", "model.embed_tokens"],
-    ["token_embd_norm", "model.embedding_norm"],
-    ["output", "lm_head"],
-    ...Object.entries({ ...inLayer, ...convolution, "conv.out_proj": "shortconv.out_proj" }).map(
-      ([theirs, name]): [string, string] => [`blk.2.${name}`, `model.layers.2.${theirs}`],
-    ),
-    ["blk.1.attn_output", "model.layers.1.self_attn.out_proj"],
-    ["blk.1.attn_q_norm", "model.layers.1.self_attn.q_layernorm"],
-  ]);
-  for (const [name, theirs] of names) {
-    const { bytes } = file.tensors.get(`${name}.weight`) ?? {};
-    expect(Buffer.from(bytes ?? []).equals(stored.get(`${theirs}.weight`) as Buffer), name).toBe(true);
-  }
-  expect(file.tensors.size).toBe(stored.size);
-  expect(file.tensors.get("blk.0.shortconv.conv.weight")?.shape).toEqual([12, 4]);
-  const { metadata } = file;
-  expect(metadata.get("lfm2.attention.head_count_kv")).toEqual([0, 1, 0]);
-  expect(metadata.get("lfm2.shortconv.l_cache")).toBe(4);
-  expect(metadata.get("lfm2.feed_forward_length")).toBe(10);
-});
-
 it("writes whole numbers as floats where transformers wants floats", async () => {
   const ofExperts = await exported(await writeCase(join(folder, "cases"), "glm4_moe-plain"), "f32", "glm4-floats");
   const { texts: written } = await openCheckpoint(ofExperts);
@@ -426,8 +372,33 @@ describe("types", () => {
   });
 });
 
+it("an adapter on a GGUF file has the same values as on a folder of its values", async () => {
+  const file = await exported(await writeWide(join(folder, "adapted"), 5), "q8_0", "adapted");
+  const plain = join(folder, "adapted-values");
+  await executePlan(await planRecipe({ method: "soup", models: [file], dtype: "float32" }), { out: plain });
+  const adapter = join(folder, "adapter");
+  mkdirSync(adapter);
+  const base = "base_model.model.model";
+  const tensors: [string, number[]][] = [
+    [`${base}.layers.0.self_attn.q_proj.lora_A.weight`, [2, 256]],
+    [`${base}.layers.0.self_attn.q_proj.lora_B.weight`, [256, 2]],
+    [`${base}.layers.0.mlp.up_proj.modules_to_save.weight`, [512, 256]],
+    [`${base}.norm.modules_to_save.weight`, [256]],
+    [`${base}.embed_tokens.token_adapter.trainable_tokens_delta`, [2, 256]],
+  ];
+  await writeSafetensors(
+    join(adapter, "adapter_model.safetensors"),
+    tensors.map(([name, shape], i) => seededTensor(name, shape, 50 + i, "F32")),
+  );
+  const settings = { peft_type: "LORA", r: 2, lora_alpha: 4, trainable_token_indices: { embed_tokens: [1, 4999] } };
+  writeFileSync(join(adapter, "adapter_config.json"), JSON.stringify(settings));
+  const [wanted, found] = [await tensorsOf(`${plain}+${adapter}`), await tensorsOf(`${file}+${adapter}`)];
+  expect([...wanted].filter(([name, bytes]) => !found.get(name)?.equals(bytes)).map(([name]) => name)).toEqual([]);
+  expect(wanted.get("model.norm.weight")).not.toEqual((await tensorsOf(plain)).get("model.norm.weight"));
+});
+
 it("a header with any bytes changed opens, or is refused in a sentence", { timeout: 60_000 }, async () => {
-  const whole = readFileSync(join(folder, "llama.gguf"));
+  const whole = readFileSync(await exported(await copyDecoder(folder, "llama"), "f32", "llama"));
   const path = join(folder, "mutated.gguf");
   const header = whole.indexOf("blk.1.ffn_norm.weight") + 100;
   const outcomes = { opened: 0, refused: 0 };

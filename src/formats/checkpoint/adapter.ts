@@ -254,9 +254,9 @@ function rowsOf(name: string, tensor: TensorInfo, context: Context): [string, Sa
       where,
     );
   }
-  if (tensor.dtype !== dtype || blocks !== undefined) {
+  if (tensor.dtype !== dtype && blocks === undefined) {
     throw new CheckpointError(
-      `${file} stores the rows of trained tokens as ${tensor.dtype}, and the base stores ${target} as ${blocks ?? dtype}; merge the adapter in PEFT and pass the merged checkpoint`,
+      `${file} stores the rows of trained tokens as ${tensor.dtype}, and the base stores ${target} as ${dtype}; merge the adapter in PEFT and pass the merged checkpoint`,
       where,
     );
   }

@@ -312,11 +312,10 @@ function applyAdapter(tensors: Map<string, CheckpointTensor>, adapter: Adapter):
   const { file } = adapter;
   let rows: number | undefined;
   for (const [name, replacement] of adapter.replacements) {
-    const tensor = tensors.get(name) ?? { layer: null, part: "lm_head" };
-    if (tensor.part === "embed_tokens" && "shape" in tensor && tensor.shape[0] !== replacement.shape[0]) {
-      rows = replacement.shape[0];
-    }
-    tensors.set(name, { ...tensor, ...replacement, name, file });
+    const tensor = tensors.get(name);
+    const { layer, part, transposed } = tensor ?? { layer: null, part: "lm_head" as const };
+    if (part === "embed_tokens" && tensor && tensor.shape[0] !== replacement.shape[0]) rows = replacement.shape[0];
+    tensors.set(name, { ...replacement, layer, part, ...(transposed ? { transposed } : {}), name, file });
   }
   for (const [name, saved] of adapter.rows) {
     const tensor = tensors.get(name);
@@ -331,18 +330,25 @@ function applyAdapter(tensors: Map<string, CheckpointTensor>, adapter: Adapter):
 
 /** A tensor with some rows of another in the place of its own. */
 function withRows(
-  tensor: CheckpointTensor,
+  { blocks, ...tensor }: CheckpointTensor,
   { tensor: saved, ids }: SavedRows,
   file: SafetensorsFile,
 ): CheckpointTensor {
   const count = tensor.shape[0] ?? 0;
+  // Rows in blocks and saved ones are both read as float32.
+  const typed = (type: StoredType) => (blocks ? { type } : {});
   const own = {
-    parts: [tensor],
+    parts: [{ file: tensor.file, offset: tensor.offset, ...typed(blocks ?? tensor.dtype) }],
     part: new Uint8Array(count),
     row: Int32Array.from({ length: count }, (_, row) => row),
   };
   const { parts, part, row, ...others } = tensor.gathered ?? own;
-  const gathered = { ...others, parts: [...parts, { ...saved, file }], part: part.slice(), row: row.slice() };
+  const gathered = {
+    ...others,
+    parts: [...parts, { file, offset: saved.offset, ...typed(saved.dtype) }],
+    part: part.slice(),
+    row: row.slice(),
+  };
   for (const [index, id] of ids.entries()) {
     gathered.part[id] = parts.length;
     gathered.row[id] = index;
