@@ -12,9 +12,6 @@ export function chunks<T>(list: readonly T[], size: number): T[][] {
   return Array.from({ length: list.length / size }, (_, i) => list.slice(i * size, (i + 1) * size));
 }
 
-export const transposed = (rows: Rows): number[][] =>
-  (rows[0] ?? []).map((_, column) => rows.map((row) => row[column] as number));
-
 export const scaled = (rows: Rows, factor: number): number[][] =>
   rows.map((row) => row.map((value) => Math.fround(value * factor)));
 
@@ -27,7 +24,6 @@ export interface ExportedModel {
   /** The last axis of a stored tensor as rows; of a vector, one row. */
   readonly stored: (name: string) => Rows;
   readonly written: (name: string) => Rows;
-  readonly shapeOf: (name: string) => readonly number[] | undefined;
 }
 
 /** Exports a model in float32. */
@@ -54,6 +50,5 @@ export async function exportModel(model: string): Promise<ExportedModel> {
       const { bytes, shape } = tensors.get(name) as ReadTensor;
       return chunks([...new Float32Array(Uint8Array.from(bytes).buffer)], shape.at(-1) ?? 1);
     },
-    shapeOf: (name) => tensors.get(name)?.shape,
   };
 }

@@ -1,46 +1,18 @@
-// Mixtures of experts, as llama.cpp's converter writes them: conversion/gpt_oss.py, glm.py, deepseek.py, granite.py,
-// lfm2.py, nemotron.py and gemma.py of ggml-org/llama.cpp, November 2026, followed by hand. test/reference/check_gguf.js runs such files.
+// Mixtures of experts in settings that converted.test.ts does not have, and what is refused.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { copyDecoder, writeDecoder } from "../../../test/support/export-fixtures.js";
-import { chunks, exportModel, transposed } from "../../../test/support/gguf-model.js";
+import { chunks, exportModel } from "../../../test/support/gguf-model.js";
 import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
 
 const folder = temporaryFolder();
 const all = () => true;
 
-it("gpt-oss has matrices that are transposed, apart, and sinks", async () => {
+it("gpt-oss has another range of pairs, as a note says", async () => {
   const settings = { swiglu_alpha: 1.702, swiglu_limit: 7 };
-  const file = await exportModel(await copyDecoder(folder, "gpt_oss", settings, all));
-  const { metadata, stored, written, shapeOf, notes } = file;
-  expect(file.architecture).toBe("gpt-oss");
-  expect(metadata).toMatchObject({
-    ...{ expert_count: 5, expert_used_count: 2, expert_feed_forward_length: 8, feed_forward_length: 8 },
-    ...{ "attention.sliding_window": 5, "rope.scaling.type": "yarn", "rope.scaling.factor": 4 },
-  });
-  const experts = "model.layers.1.mlp.experts";
-  const both = chunks(stored(`${experts}.gate_up_proj`), 8).map(transposed);
-  for (const [first, role] of ["gate", "up"].entries()) {
-    const isOwn = (_: unknown, i: number) => i % 2 === first;
-    expect(shapeOf(`blk.1.ffn_${role}_exps.weight`)).toEqual([5, 8, 8]);
-    expect(written(`blk.1.ffn_${role}_exps.weight`)).toEqual(both.flatMap((rows) => rows.filter(isOwn)));
-    expect(written(`blk.1.ffn_${role}_exps.bias`)).toEqual(
-      stored(`${experts}.gate_up_proj_bias`).map((row) => row.filter(isOwn)),
-    );
-  }
-  expect(written("blk.1.ffn_down_exps.weight")).toEqual(chunks(stored(`${experts}.down_proj`), 8).flatMap(transposed));
-  expect(written("blk.1.ffn_down_exps.bias")).toEqual(stored(`${experts}.down_proj_bias`));
-  for (const [name, theirs] of [
-    ["ffn_gate_inp.weight", "mlp.router.weight"],
-    ["ffn_gate_inp.bias", "mlp.router.bias"],
-    ["attn_sinks.weight", "self_attn.sinks"],
-    ["post_attention_norm.weight", "post_attention_layernorm.weight"],
-    ["attn_output.bias", "self_attn.o_proj.bias"],
-  ]) {
-    expect(written(`blk.1.${name}`), name).toEqual(stored(`model.layers.1.${theirs}`));
-  }
+  const { notes } = await exportModel(await copyDecoder(folder, "gpt_oss", settings, all));
   // Published models do not round it, and llama.cpp does.
   expect(notes).toContain("llama.cpp rounds the range of pairs that YaRN blends, so answers differ a little");
 });
@@ -88,33 +60,9 @@ it("gpt-oss with other limits than llama.cpp has is refused", async () => {
 
 const SIGMOID = { expert_gating_func: 2, expert_weights_norm: true, expert_weights_scale: Math.fround(1.7) };
 
-it("GLM-4.5 has experts of sigmoids, in groups, after dense layers", async () => {
-  const file = await exportModel(await copyDecoder(folder, "glm4_moe"));
-  const { metadata, stored, written, names } = file;
-  expect(file.architecture).toBe("glm4moe");
-  expect(metadata).toMatchObject({
-    ...SIGMOID,
-    ...{ expert_count: 6, expert_used_count: 3, expert_feed_forward_length: 4, feed_forward_length: 8 },
-    ...{ expert_shared_count: 2, leading_dense_block_count: 1, block_count: 2 },
-    ...{ expert_group_count: 3, expert_group_used_count: 2, "rope.dimension_count": 4 },
-  });
-  for (const [name, theirs] of [
-    ["exp_probs_b.bias", "mlp.gate.e_score_correction_bias"],
-    ["ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"],
-    ["attn_q.bias", "self_attn.q_proj.bias"],
-    ["post_attention_norm.weight", "post_attention_layernorm.weight"],
-  ]) {
-    expect(written(`blk.1.${name}`), name).toEqual(stored(`model.layers.1.${theirs}`));
-  }
-  expect(written("blk.0.ffn_up.weight")).toEqual(stored("model.layers.0.mlp.up_proj.weight"));
-  expect(names.filter((name) => /^blk\.0\.ffn_.*exp/.test(name))).toEqual([]);
-});
-
-it("DeepSeek V3 has keys and values of its latent apart, keys turned", async () => {
+it("DeepSeek V3 has what its scores grow by", async () => {
   const file = await exportModel(await copyDecoder(folder, "deepseek_v3", { attention_bias: false }));
-  const { metadata, stored, written, shapeOf } = file;
-  expect(file.architecture).toBe("deepseek2");
-  expect(metadata).toMatchObject({
+  expect(file.metadata).toMatchObject({
     ...SIGMOID,
     ...{ "attention.q_lora_rank": 6, "attention.kv_lora_rank": 5, "attention.head_count_kv": 1 },
     ...{ "attention.key_length": 9, "attention.value_length": 5 },
@@ -126,20 +74,6 @@ it("DeepSeek V3 has keys and values of its latent apart, keys turned", async () 
     ),
     "rope.scaling.attn_factor": expect.closeTo((0.1 * Math.log(4) + 1) / (0.07 * Math.log(4) + 1), 6),
   });
-  const heads = chunks(stored("model.layers.1.self_attn.kv_b_proj.weight"), 5 + 3);
-  expect(shapeOf("blk.1.attn_k_b.weight")).toEqual([3, 5, 5]);
-  expect(written("blk.1.attn_k_b.weight")).toEqual(heads.flatMap((rows) => transposed(rows.slice(0, 5))));
-  expect(shapeOf("blk.1.attn_v_b.weight")).toEqual([3, 3, 5]);
-  expect(written("blk.1.attn_v_b.weight")).toEqual(heads.flatMap((rows) => rows.slice(5)));
-  for (const [name, theirs] of [
-    ["attn_q_a", "q_a_proj"],
-    ["attn_q_a_norm", "q_a_layernorm"],
-    ["attn_q_b", "q_b_proj"],
-    ["attn_kv_a_mqa", "kv_a_proj_with_mqa"],
-    ["attn_kv_a_norm", "kv_a_layernorm"],
-  ]) {
-    expect(written(`blk.1.${name}.weight`), name).toEqual(stored(`model.layers.1.self_attn.${theirs}.weight`));
-  }
 });
 
 it("latent attention as llama.cpp does not have it is refused", async () => {
@@ -149,41 +83,6 @@ it("latent attention as llama.cpp does not have it is refused", async () => {
   await expect(exportModel(await copyDecoder(folder, "deepseek_v3", {}, all))).rejects.toThrow(
     /its 3 projections o, qDown, kvDown have a bias/,
   );
-});
-
-it("Granite MoE has gate and up of its experts apart", async () => {
-  const { architecture, metadata, stored, written } = await exportModel(
-    await copyDecoder(folder, "granitemoe", {}, all),
-  );
-  expect(architecture).toBe("granitemoe");
-  expect(metadata).toMatchObject({ expert_count: 3, expert_used_count: 2, feed_forward_length: 8 });
-  const both = chunks(stored("model.layers.1.block_sparse_moe.input_linear.weight"), 8);
-  for (const [i, role] of ["gate", "up"].entries()) {
-    expect(written(`blk.1.ffn_${role}_exps.weight`)).toEqual(
-      both.flatMap((rows, half) => (half % 2 === i ? rows : [])),
-    );
-  }
-  expect(written("blk.1.ffn_gate_inp.weight")).toEqual(stored("model.layers.1.block_sparse_moe.router.layer.weight"));
-});
-
-it("LFM2 MoE has dense layers before its experts", async () => {
-  const settings = { conv_bias: false, routed_scaling_factor: 1 };
-  const file = await exportModel(await copyDecoder(folder, "lfm2_moe", settings, (name) => !/conv.*bias/.test(name)));
-  const { metadata, stored, written, shapeOf, names } = file;
-  expect(file.architecture).toBe("lfm2moe");
-  expect(metadata).toMatchObject({
-    ...{ expert_count: 5, expert_used_count: 3, expert_feed_forward_length: 6, feed_forward_length: 8 },
-    ...{ expert_gating_func: 2, leading_dense_block_count: 1, "shortconv.l_cache": 4 },
-    "attention.head_count_kv": [0, 1, 0],
-  });
-  expect(written("blk.0.ffn_up.weight")).toEqual(stored("model.layers.0.feed_forward.w3.weight"));
-  expect(names.filter((name) => /^blk\.0\.ffn_/.test(name)).length).toBe(4);
-  for (const [role, module] of Object.entries({ gate: "w1", up: "w3", down: "w2" })) {
-    const names = [0, 1, 2, 3, 4].map((expert) => `model.layers.1.feed_forward.experts.${expert}.${module}.weight`);
-    expect(shapeOf(`blk.1.ffn_${role}_exps.weight`)).toEqual(role === "down" ? [5, 12, 6] : [5, 6, 12]);
-    expect(written(`blk.1.ffn_${role}_exps.weight`)).toEqual(names.flatMap(stored));
-  }
-  expect(written("blk.1.exp_probs_b.bias")).toEqual(stored("model.layers.1.feed_forward.expert_bias"));
 });
 
 it("LFM2 MoE whose shares llama.cpp computes otherwise is refused", async () => {
@@ -222,31 +121,4 @@ it("Nemotron-H has experts in a narrower stream, and no dense layers or biases b
     /its layer 2 has no experts/,
   );
   await expect(exportModel(await latent({ mlp_bias: true }))).rejects.toThrow(/its 2 projections up, down have a bias/);
-});
-
-it("Gemma 4 has experts beside its dense part, gate above up, with norms and scales of their own", async () => {
-  const { architecture, metadata, stored, written, shapeOf } = await exportModel(
-    await copyDecoder(folder, "gemma4-experts"),
-  );
-  expect(architecture).toBe("gemma4");
-  expect(metadata).toMatchObject({
-    expert_count: 5,
-    expert_feed_forward_length: 6,
-    feed_forward_length: [8, 8, 16, 16],
-  });
-  const layer = "model.layers.1";
-  expect(shapeOf("blk.1.ffn_gate_up_exps.weight")).toEqual([5, 12, 8]);
-  for (const [name, theirs] of [
-    ["ffn_gate_up_exps.weight", "experts.gate_up_proj"],
-    ["ffn_down_exps.weight", "experts.down_proj"],
-    ["ffn_down_exps.scale", "router.per_expert_scale"],
-    ["ffn_gate_inp.weight", "router.proj.weight"],
-    ["ffn_gate_inp.scale", "router.scale"],
-    ["pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight"],
-    ["post_ffw_norm_1.weight", "post_feedforward_layernorm_1.weight"],
-    ["post_ffw_norm_2.weight", "post_feedforward_layernorm_2.weight"],
-    ["ffn_up.weight", "mlp.up_proj.weight"],
-  ]) {
-    expect(written(`blk.1.${name}`), name).toEqual(stored(`${layer}.${theirs}`));
-  }
 });
