@@ -16,7 +16,7 @@ import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { type GgufStorage, tensorsOfFolder } from "./gguf-tensors.js";
 
 /** Changes when the files that are made of a header change. */
-const FORMAT = 3;
+const FORMAT = 4;
 
 export interface GgufCheckpoint {
   readonly file: SafetensorsFile;

@@ -33,13 +33,16 @@ export const SPLIT_PATTERNS = {
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
   /** Seed-Coder and Seed-OSS. */
   seed: `${CONTRACTIONS}|${WORDS}|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`,
+  /** MiniCPM 5, after digits. */
+  minicpm5: `${CONTRACTIONS}|${WORDS}|\\p{N}+|${REST}`,
   bloom: " ?[^(\\s|[.,!?…。，、।۔،])]+",
 } as const;
 
 type Part = Readonly<Record<string, unknown>>;
 
-const { gpt2, llama3, qwen2, qwen35, tekken, o200k, deepseek3, seed } = SPLIT_PATTERNS;
+const { gpt2, llama3, qwen2, qwen35, tekken, o200k, deepseek3, seed, minicpm5, bloom } = SPLIT_PATTERNS;
 const DIGIT = "\\p{N}";
+const THREE_DIGITS = "\\p{N}{1,3}";
 
 /** Splits in their order, and whether words that are tokens are not merged. */
 interface PreTokenizer {
@@ -48,11 +51,24 @@ interface PreTokenizer {
   readonly aliases?: readonly string[];
   readonly splits: readonly string[];
   readonly ignoresMerges: boolean;
+  /** Whether texts begin with BOS where a file does not say; default false. */
+  readonly addsBos?: true;
 }
 
-/** Where several names mean the same splits, the one that does not clean up spaces when it decodes. */
+/**
+ * Where several names mean the same splits, the one that does not clean up spaces when it decodes. Others are of families
+ * whose files are read.
+ */
 const PRE_TOKENIZERS: readonly PreTokenizer[] = [
-  { name: "gpt-2", aliases: ["phi-2", "olmo", "jina-es", "jina-de", "gigachat"], splits: [gpt2], ignoresMerges: false },
+  {
+    name: "gpt-2",
+    aliases: [
+      ...["phi-2", "olmo", "jina-es", "jina-de", "gigachat"],
+      ...["exaone4", "granite-docling", "trillion", "a.x-4.0", "mellum"],
+    ],
+    splits: [gpt2],
+    ignoresMerges: false,
+  },
   {
     name: "command-r",
     aliases: ["starcoder", "refact", "smollm", "codeshell", "exaone", "minerva-7b"],
@@ -61,17 +77,31 @@ const PRE_TOKENIZERS: readonly PreTokenizer[] = [
   },
   {
     name: "llama-bpe",
-    aliases: ["llama3", "llama-v3", "falcon3", "pixtral", "lfm2"],
+    aliases: ["llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
     splits: [llama3],
     ignoresMerges: true,
+    addsBos: true,
   },
-  { name: "dbrx", aliases: ["smaug-bpe"], splits: [llama3], ignoresMerges: false },
-  { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2"], splits: [qwen2], ignoresMerges: false },
+  { name: "glm4", splits: [llama3], ignoresMerges: true },
+  { name: "dbrx", aliases: ["smaug-bpe", "chatglm-bpe"], splits: [llama3], ignoresMerges: false },
+  { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2", "megrez"], splits: [qwen2], ignoresMerges: false },
   { name: "qwen35", splits: [qwen35], ignoresMerges: false },
-  { name: "tekken", splits: [tekken], ignoresMerges: true },
-  { name: "deepseek-v3", splits: ["\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", deepseek3], ignoresMerges: false },
+  { name: "tekken", splits: [tekken], ignoresMerges: true, addsBos: true },
+  {
+    name: "deepseek-v3",
+    aliases: ["hunyuan-dense"],
+    splits: [THREE_DIGITS, "[一-龥぀-ゟ゠-ヿ]+", deepseek3],
+    ignoresMerges: false,
+  },
+  {
+    name: "deepseek-coder",
+    splits: ["[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", DIGIT],
+    ignoresMerges: false,
+  },
   { name: "gpt-4o", aliases: ["llama4"], splits: [o200k], ignoresMerges: false },
+  { name: "minicpm5", splits: [THREE_DIGITS, minicpm5], ignoresMerges: true },
   { name: "seed-coder", splits: [seed], ignoresMerges: false },
+  { name: "viking", splits: [bloom, DIGIT], ignoresMerges: false },
 ];
 
 /** llama.cpp's name of a pre-tokenizer; undefined for one that it does not know. */
@@ -81,11 +111,13 @@ export function findPreTokenizer(part: Part | undefined, ignoresMerges: boolean)
   return PRE_TOKENIZERS.find((known) => isSame(known.splits) && known.ignoresMerges === ignoresMerges)?.name;
 }
 
-/** The pre-tokenizer of a name of llama.cpp, as a tokenizer.json has it; undefined for one that layergraft does not know. */
-export function preTokenizerOf(name: string): { readonly part: object; readonly ignoresMerges: boolean } | undefined {
-  const known = PRE_TOKENIZERS.find((one) => one.name === name || one.aliases?.includes(name));
-  if (!known) return undefined;
-  const { splits, ignoresMerges } = known;
+/** What llama.cpp does by a name; undefined for one that layergraft does not know. */
+export function knownPreTokenizer(name: string): PreTokenizer | undefined {
+  return PRE_TOKENIZERS.find((one) => one.name === name || one.aliases?.includes(name));
+}
+
+/** A pre-tokenizer as a tokenizer.json has it. */
+export function preTokenizerPart({ splits }: PreTokenizer): object {
   const byteLevel = {
     type: "ByteLevel",
     add_prefix_space: false,
@@ -99,7 +131,7 @@ export function preTokenizerOf(name: string): { readonly part: object; readonly 
         ? { type: "Digits", individual_digits: true }
         : { type: "Split", pattern: { Regex: split }, behavior: "Isolated", invert: false },
     );
-  return { part: { type: "Sequence", pretokenizers: [...others, byteLevel] }, ignoresMerges };
+  return { type: "Sequence", pretokenizers: [...others, byteLevel] };
 }
 
 /** The regular expressions that cut a text one after another; undefined if a part does something else. */

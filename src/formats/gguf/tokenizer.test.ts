@@ -1,5 +1,8 @@
 // Tokenizers that exports do not write. read-back.test.ts has the others.
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { readPreTokenizer } from "../../text/pre-tokenizers.js";
+import type { TokenizerPart } from "../../text/tokenizer-json.js";
+import { BYTE_OF } from "../vocabulary/index.js";
 import type { GgufHeader, GgufValue } from "./header.js";
 import { ggufTokenizer } from "./tokenizer.js";
 
@@ -48,4 +51,78 @@ it.each([
   const metadata = new Map(Object.entries(keys).map(([key, value]) => [`tokenizer.ggml.${key}`, value]));
   const read = ggufTokenizer({ metadata } as unknown as GgufHeader, "model.gguf");
   expect(read).toMatchObject({ tokenizer: { model: { merges, byte_fallback: true } } });
+});
+
+function read(entries: Readonly<Record<string, GgufValue>>) {
+  const metadata = new Map(Object.entries(entries).map(([key, value]) => [`tokenizer.ggml.${key}`, value]));
+  return ggufTokenizer({ metadata } as unknown as GgufHeader, "model.gguf");
+}
+
+const TOKENS = { tokens: ["a", "b", "ab", "<s>", "</s>"], token_type: [1, 1, 1, 3, 3], merges: ["a b"] };
+const IDS = { bos_token_id: 3, eos_token_id: 4 };
+const named = (pre: string) => read({ model: "gpt2", ...TOKENS, ...IDS, pre });
+
+/** The regular expressions of src/llama-vocab.cpp in llama.cpp, followed by hand. */
+const CUT: Readonly<Record<string, string>> = {
+  gpt2: "王x| I|'|LL| pay| | 12345|.\"|\n | now",
+  digits: "王x| I|'|LL| pay|  |1|2|3|4|5|.\"|\n | now",
+  llama3: "王x| I|'LL| pay| | |123|45|.\"\n| | now",
+  qwen2: "王x| I|'LL| pay| | |1|2|3|4|5|.\"\n| | now",
+  deepseek3: "王|x| I|'LL| pay|  |123|45|.\"\n| | now",
+  coder: "王|x| I|'|LL| pay|  |1|2|3|4|5|.\"|\n| | now",
+  minicpm5: "王x| I|'LL| pay|  |123|45|.\"\n| | now",
+  viking: "王x| I'LL| pay| | |1|2|3|4|5|.|\"|\n | now",
+};
+
+describe("a name of llama.cpp", () => {
+  it.each([
+    ...["exaone4", "granite-docling", "trillion", "a.x-4.0", "mellum", "gpt-2"].map((name) => [name, "gpt2", false]),
+    ...["starcoder", "exaone"].map((name) => [name, "digits", false]),
+    ...["llama-bpe", "falcon-h1", "midm-2.0", "glm4"].map((name) => [name, "llama3", true]),
+    ...["chatglm-bpe", "dbrx"].map((name) => [name, "llama3", false]),
+    ...["qwen2", "qwen35", "megrez"].map((name) => [name, "qwen2", false]),
+    ...["deepseek-v3", "hunyuan-dense"].map((name) => [name, "deepseek3", false]),
+    ["deepseek-coder", "coder", false],
+    ["minicpm5", "minicpm5", true],
+    ["viking", "viking", false],
+  ] as [string, string, boolean][])(
+    "%s cuts as %s, and takes words that are tokens whole: %s",
+    (name, cut, isWhole) => {
+      const made = named(name);
+      if ("problem" in made) throw new Error(made.problem);
+      const part = made.tokenizer.pre_tokenizer as TokenizerPart;
+      const pieces = readPreTokenizer(part)({ text: "王x I'LL pay  12345.\"\n  now", isFirst: true });
+      const words = pieces.map(({ text }) => Buffer.from(Array.from(text, (one) => BYTE_OF.get(one) ?? 0)).toString());
+      expect(words.join("|")).toBe(CUT[cut]);
+      expect(made.tokenizer.model).toMatchObject({ ignore_merges: isWhole });
+    },
+  );
+
+  it.each(["qwen2", "qwen35"])("%s composes characters, as its models do", (name) => {
+    expect(named(name)).toMatchObject({ tokenizer: { normalizer: { type: "NFC" } } });
+  });
+
+  it("that is unknown or missing leaves the file without a tokenizer", () => {
+    expect(named("kimi-k2")).toEqual({ problem: "layergraft does not know how kimi-k2 cuts texts into words" });
+    expect(read({ model: "gpt2", ...TOKENS })).toEqual({
+      problem: "it does not say how texts are cut into words (tokenizer.ggml.pre)",
+    });
+  });
+});
+
+it.each<[string, Readonly<Record<string, GgufValue>>, boolean, boolean]>([
+  ["gpt2", { pre: "llama-bpe" }, true, false],
+  ["gpt2", { pre: "falcon-h1" }, true, false],
+  ["gpt2", { pre: "tekken" }, true, false],
+  ["gpt2", { pre: "llama-bpe", add_bos_token: false }, false, false],
+  ["gpt2", { pre: "glm4" }, false, false],
+  ["gpt2", { pre: "qwen2", add_bos_token: true, add_eos_token: true }, true, true],
+  ["llama", {}, true, false],
+  // llama.cpp overrides what early files of Gemma 4 say.
+  ["gemma4", { add_bos_token: false }, true, false],
+  ["t5", {}, false, true],
+  ["t5", { add_eos_token: false }, false, false],
+])("%s with %j begins texts with BOS: %s, and ends them with EOS: %s", (model, entries, addsBos, addsEos) => {
+  const made = read({ model, ...TOKENS, scores: TOKENS.tokens.map(() => 0), ...IDS, ...entries });
+  expect(made).toMatchObject({ settings: { add_bos_token: addsBos, add_eos_token: addsEos } });
 });

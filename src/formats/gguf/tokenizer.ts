@@ -3,7 +3,7 @@
 import { CheckpointError } from "../../kit/index.js";
 import type { Json } from "./config.js";
 import type { GgufHeader, GgufValue } from "./header.js";
-import { preTokenizerOf } from "./pre-tokenizers.js";
+import { knownPreTokenizer, preTokenizerPart } from "./pre-tokenizers.js";
 
 /** `llama_token_type`. */
 const TYPE = { unknown: 2, control: 3, userDefined: 4, unused: 5 } as const;
@@ -42,9 +42,12 @@ export function ggufTokenizer({ metadata }: GgufHeader, path: string): GgufToken
   if (typeof made === "string") return { problem: made };
 
   const [bos, eos] = [idOf(read("bos_token_id")), idOf(read("eos_token_id"))];
-  const addsBos = read("add_bos_token") ?? kind === "llama";
+  // As llama.cpp does where a file does not say, and with Gemma 4 whatever a file says.
+  const isByName = kind === "gpt2" && knownPreTokenizer(String(read("pre")))?.addsBos === true;
+  const addsBos = kind === "gemma4" || (read("add_bos_token") ?? (kind === "llama" || isByName));
+  const addsEos = read("add_eos_token") ?? kind === "t5";
   const before = addsBos === true && bos !== undefined ? tokens[bos] : undefined;
-  const after = read("add_eos_token") === true && eos !== undefined ? tokens[eos] : undefined;
+  const after = addsEos === true && eos !== undefined ? tokens[eos] : undefined;
   const added = types.flatMap((type, id) =>
     type === TYPE.control || type === TYPE.userDefined || type === TYPE.unknown
       ? [addedToken(id, tokens[id] ?? "", type)]
@@ -147,14 +150,15 @@ const BPE = {
 
 function byteLevel(vocabulary: Vocabulary): Parts | string {
   const name = vocabulary.read("pre");
-  const pre = preTokenizerOf(String(name));
+  if (name === undefined) return "it does not say how texts are cut into words (tokenizer.ggml.pre)";
+  const pre = knownPreTokenizer(String(name));
   if (!pre) return `layergraft does not know how ${String(name).slice(0, 40)} cuts texts into words`;
   const merges = stringsOf(vocabulary.read("merges")) ?? [];
   const decoder = { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true };
   return {
     // The tokenizers of Qwen compose characters; llama.cpp does not, and nearly all texts are composed.
-    normalizer: name === "qwen2" ? { type: "NFC" } : null,
-    pre_tokenizer: pre.part,
+    normalizer: name === "qwen2" || name === "qwen35" ? { type: "NFC" } : null,
+    pre_tokenizer: preTokenizerPart(pre),
     post_processor: null,
     decoder,
     model: { ...BPE, ignore_merges: pre.ignoresMerges, vocab: vocabOf(vocabulary), merges },
