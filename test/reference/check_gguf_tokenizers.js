@@ -65,7 +65,7 @@ const CASES = process.env.ONLY_OTHERS
 const NAMES = {
   "llama-bpe": [
     ...["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "glm4", "dbrx"],
-    ...["smaug-bpe", "chatglm-bpe", "gpt-2", "phi-2", "olmo", "jina-es", "jina-de", "gigachat", "exaone4"],
+    ...["smaug-bpe", "chatglm-bpe", "gpt-2", "phi-2", "olmo", "exaone4"],
     ...["granite-docling", "trillion", "a.x-4.0", "mellum", "command-r", "starcoder", "refact", "smollm", "codeshell"],
     ...["exaone", "minerva-7b", "qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "qwen35", "tekken", "deepseek-v3"],
     ...["hunyuan-dense", "deepseek-coder", "gpt-4o", "llama4", "minicpm5", "seed-coder", "viking"],

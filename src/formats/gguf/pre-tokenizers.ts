@@ -44,76 +44,52 @@ const { gpt2, llama3, qwen2, qwen35, tekken, o200k, deepseek3, seed, minicpm5, b
 const DIGIT = "\\p{N}";
 const THREE_DIGITS = "\\p{N}{1,3}";
 
-/** Splits in their order, and whether words that are tokens are not merged. */
+/** Splits in their order. */
 interface PreTokenizer {
-  readonly name: string;
-  /** Other names of the same splits, in files of others. */
-  readonly aliases?: readonly string[];
+  /** The first is what exports write. */
+  readonly names: readonly [string, ...string[]];
   readonly splits: readonly string[];
-  readonly ignoresMerges: boolean;
+  /** Whether words that are tokens are not merged; default false. */
+  readonly ignoresMerges?: true;
   /** Whether texts begin with BOS where a file does not say; default false. */
   readonly addsBos?: true;
 }
 
-/**
- * Where several names mean the same splits, the one that does not clean up spaces when it decodes. Others are of families
- * whose files are read.
- */
+/** Where several names mean the same splits, the first does not clean up spaces when it decodes. */
 const PRE_TOKENIZERS: readonly PreTokenizer[] = [
+  { names: ["gpt-2", "phi-2", "olmo", "exaone4", "granite-docling", "trillion", "a.x-4.0", "mellum"], splits: [gpt2] },
   {
-    name: "gpt-2",
-    aliases: [
-      ...["phi-2", "olmo", "jina-es", "jina-de", "gigachat"],
-      ...["exaone4", "granite-docling", "trillion", "a.x-4.0", "mellum"],
-    ],
-    splits: [gpt2],
-    ignoresMerges: false,
-  },
-  {
-    name: "command-r",
-    aliases: ["starcoder", "refact", "smollm", "codeshell", "exaone", "minerva-7b"],
+    names: ["command-r", "starcoder", "refact", "smollm", "codeshell", "exaone", "minerva-7b"],
     splits: [DIGIT, gpt2],
-    ignoresMerges: false,
   },
   {
-    name: "llama-bpe",
-    aliases: ["llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
-    splits: [llama3],
-    ignoresMerges: true,
-    addsBos: true,
+    names: ["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
+    ...{ splits: [llama3], ignoresMerges: true, addsBos: true },
   },
-  { name: "glm4", splits: [llama3], ignoresMerges: true },
-  { name: "dbrx", aliases: ["smaug-bpe", "chatglm-bpe"], splits: [llama3], ignoresMerges: false },
-  { name: "qwen2", aliases: ["deepseek-r1-qwen", "stablelm2", "megrez"], splits: [qwen2], ignoresMerges: false },
-  { name: "qwen35", splits: [qwen35], ignoresMerges: false },
-  { name: "tekken", splits: [tekken], ignoresMerges: true, addsBos: true },
-  {
-    name: "deepseek-v3",
-    aliases: ["hunyuan-dense"],
-    splits: [THREE_DIGITS, "[一-龥぀-ゟ゠-ヿ]+", deepseek3],
-    ignoresMerges: false,
-  },
-  {
-    name: "deepseek-coder",
-    splits: ["[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", DIGIT],
-    ignoresMerges: false,
-  },
-  { name: "gpt-4o", aliases: ["llama4"], splits: [o200k], ignoresMerges: false },
-  { name: "minicpm5", splits: [THREE_DIGITS, minicpm5], ignoresMerges: true },
-  { name: "seed-coder", splits: [seed], ignoresMerges: false },
-  { name: "viking", splits: [bloom, DIGIT], ignoresMerges: false },
+  { names: ["glm4"], splits: [llama3], ignoresMerges: true },
+  { names: ["dbrx", "smaug-bpe", "chatglm-bpe"], splits: [llama3] },
+  { names: ["qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"], splits: [qwen2] },
+  { names: ["qwen35"], splits: [qwen35] },
+  { names: ["tekken"], splits: [tekken], ignoresMerges: true, addsBos: true },
+  { names: ["deepseek-v3", "hunyuan-dense"], splits: [THREE_DIGITS, "[一-龥぀-ゟ゠-ヿ]+", deepseek3] },
+  { names: ["deepseek-coder"], splits: ["[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[一-龥ࠀ-一가-퟿]+", DIGIT] },
+  { names: ["gpt-4o", "llama4"], splits: [o200k] },
+  { names: ["minicpm5"], splits: [THREE_DIGITS, minicpm5], ignoresMerges: true },
+  { names: ["seed-coder"], splits: [seed] },
+  { names: ["viking"], splits: [bloom, DIGIT] },
 ];
 
 /** llama.cpp's name of a pre-tokenizer; undefined for one that it does not know. */
 export function findPreTokenizer(part: Part | undefined, ignoresMerges: boolean): string | undefined {
-  const splits = splitsOf(part);
-  const isSame = (other: readonly string[]) => splits?.join("\n") === other.join("\n");
-  return PRE_TOKENIZERS.find((known) => isSame(known.splits) && known.ignoresMerges === ignoresMerges)?.name;
+  const splits = splitsOf(part)?.join("\n");
+  const isSame = (one: PreTokenizer) =>
+    one.splits.join("\n") === splits && (one.ignoresMerges ?? false) === ignoresMerges;
+  return PRE_TOKENIZERS.find(isSame)?.names[0];
 }
 
 /** What llama.cpp does by a name; undefined for one that layergraft does not know. */
 export function knownPreTokenizer(name: string): PreTokenizer | undefined {
-  return PRE_TOKENIZERS.find((one) => one.name === name || one.aliases?.includes(name));
+  return PRE_TOKENIZERS.find(({ names }) => names.includes(name));
 }
 
 /** A pre-tokenizer as a tokenizer.json has it. */

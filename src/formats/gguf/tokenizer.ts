@@ -161,7 +161,7 @@ function byteLevel(vocabulary: Vocabulary): Parts | string {
     pre_tokenizer: preTokenizerPart(pre),
     post_processor: null,
     decoder,
-    model: { ...BPE, ignore_merges: pre.ignoresMerges, vocab: vocabOf(vocabulary), merges },
+    model: { ...BPE, ignore_merges: pre.ignoresMerges ?? false, vocab: vocabOf(vocabulary), merges },
   };
 }
 
