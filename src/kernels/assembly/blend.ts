@@ -1,7 +1,6 @@
 // Weighted sums in float32: acc = w x, acc += w x, acc /= d. One kernel per stored dtype, eight elements a turn.
 import { high, low } from "./decode";
 
-// @ts-ignore: decorator
 @inline
 function scale<T>(src: usize, acc: usize, n: i32, weight: f32): void {
   const w = f32x4.splat(weight);
@@ -15,7 +14,6 @@ function scale<T>(src: usize, acc: usize, n: i32, weight: f32): void {
   }
 }
 
-// @ts-ignore: decorator
 @inline
 function addScaled<T>(src: usize, acc: usize, n: i32, weight: f32): void {
   const w = f32x4.splat(weight);
@@ -29,7 +27,6 @@ function addScaled<T>(src: usize, acc: usize, n: i32, weight: f32): void {
   }
 }
 
-// @ts-ignore: decorator
 @inline
 function difference<T>(a: usize, b: usize, out: usize, n: i32): void {
   for (let i = 0; i < n; i += 8) {

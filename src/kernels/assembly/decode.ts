@@ -4,13 +4,11 @@
  * Lower four of eight bfloat16 in `x`: a bfloat16 is the upper half of a float32, so each gets sixteen zero bits below it.
  * As an interleaving with zeros this is one instruction of x86 and of ARM; widening and shifting would be two or three.
  */
-// @ts-ignore: decorator
 @inline
 export function lowBF16(x: v128): v128 {
   return v128.shuffle<i16>(i16x8.splat(0), x, 0, 8, 1, 9, 2, 10, 3, 11);
 }
 
-// @ts-ignore: decorator
 @inline
 function highBF16(x: v128): v128 {
   return v128.shuffle<i16>(i16x8.splat(0), x, 4, 12, 5, 13, 6, 14, 7, 15);
@@ -22,7 +20,6 @@ function highBF16(x: v128): v128 {
  * 2^112 corrects it and makes subnormals normal on the way, both without rounding. Infinity and NaN have all exponent
  * bits set, which are set again afterwards.
  */
-// @ts-ignore: decorator
 @inline
 function widenF16(h: v128): v128 {
   const sign = i32x4.shl(v128.and(h, i32x4.splat(0x8000)), 16);
@@ -32,13 +29,11 @@ function widenF16(h: v128): v128 {
   return v128.or(v128.or(scaled, special), sign);
 }
 
-// @ts-ignore: decorator
 @inline
 export function lowF16(x: v128): v128 {
   return widenF16(i32x4.extend_low_i16x8_u(x));
 }
 
-// @ts-ignore: decorator
 @inline
 function highF16(x: v128): v128 {
   return widenF16(i32x4.extend_high_i16x8_u(x));
@@ -46,14 +41,12 @@ function highF16(x: v128): v128 {
 
 // Element types encode the stored dtypes: u16 for bfloat16, i16 for float16, f32 for float32.
 
-// @ts-ignore: decorator
 @inline
 export function low<T>(address: usize): v128 {
   if (isFloat<T>()) return v128.load(address);
   return isSigned<T>() ? lowF16(v128.load(address)) : lowBF16(v128.load(address));
 }
 
-// @ts-ignore: decorator
 @inline
 export function high<T>(address: usize): v128 {
   if (isFloat<T>()) return v128.load(address, 16);

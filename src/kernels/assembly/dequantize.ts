@@ -5,13 +5,11 @@ import { lowF16 } from "./decode";
 /** Added where a group has no offset: it leaves every number as it is, zeros with their sign. */
 const NOTHING: f32 = -0.0;
 
-// @ts-ignore: decorator
 @inline
 function half(address: usize): f32 {
   return f32x4.extract_lane(lowF16(i16x8.splat(load<i16>(address))), 0);
 }
 
-// @ts-ignore: decorator
 @inline
 function put8(to: usize, q: v128, scale: v128, plus: v128): void {
   const low = f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(q));
@@ -21,7 +19,6 @@ function put8(to: usize, q: v128, scale: v128, plus: v128): void {
 }
 
 /** Sixteen numbers: scale times `q`, 16 i8, plus an offset. */
-// @ts-ignore: decorator
 @inline
 function put16(to: usize, q: v128, scale: f32, plus: f32): void {
   const scales = f32x4.splat(scale);
@@ -30,20 +27,17 @@ function put16(to: usize, q: v128, scale: f32, plus: f32): void {
   put8(to + 32, i16x8.extend_high_i8x16_s(q), scales, offsets);
 }
 
-// @ts-ignore: decorator
 @inline
 function lowNibbles(q: v128): v128 {
   return v128.and(q, i8x16.splat(15));
 }
 
-// @ts-ignore: decorator
 @inline
 function highNibbles(q: v128): v128 {
   return i8x16.shr_u(q, 4);
 }
 
 /** 16 where a bit of the lower half of `bits` is set, by its number. */
-// @ts-ignore: decorator
 @inline
 function fifthBits(bits: u32): v128 {
   const bytes = i8x16.swizzle(i32x4.splat(bits), i8x16(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1));
@@ -139,14 +133,12 @@ export function dequantizeQ3_K(from: usize, to: usize, blocks: usize): void {
 }
 
 /** The six-bit scale of a group of 32 in the 12 bytes that Q4_K and Q5_K have, and its offset. */
-// @ts-ignore: decorator
 @inline
 function scaleOf(scales: usize, group: usize): u32 {
   if (group < 4) return load<u8>(scales + group) & 63;
   return (load<u8>(scales + group + 4) & 15) | ((load<u8>(scales + group - 4) >> 6) << 4);
 }
 
-// @ts-ignore: decorator
 @inline
 function offsetOf(scales: usize, group: usize): u32 {
   if (group < 4) return load<u8>(scales + group + 4) & 63;
@@ -154,7 +146,6 @@ function offsetOf(scales: usize, group: usize): u32 {
 }
 
 /** Eight groups of 32; `high` is the place of the fifth bits, or 0. */
-// @ts-ignore: decorator
 @inline
 function eightGroups(from: usize, numbers: usize, high: usize, to: usize): void {
   const d = half(from);

@@ -5,7 +5,6 @@ import { increment } from "./lanes";
  * Four uniform 32-bit numbers for four indices under a seed: an integer hash of three rounds (the constants of "triple32",
  * by C. Wellons), with half of the seed in each of the first two.
  */
-// @ts-ignore: decorator
 @inline
 function uniform(index: v128, seed0: v128, seed1: v128): v128 {
   let x = v128.xor(index, seed0);
@@ -84,13 +83,11 @@ export function dropByRank(
 }
 
 /** The key of a float32: its upper half without the sign. */
-// @ts-ignore: decorator
 @inline
 function keyOf(at: usize): u32 {
   return <u32>load<u16>(at, 2) & (KEYS - 1);
 }
 
-// @ts-ignore: decorator
 @inline
 function shareOf(at: usize): usize {
   return <usize>keyOf(at) << 2;

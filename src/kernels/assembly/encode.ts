@@ -1,14 +1,12 @@
 // float32 to the stored dtype with one rounding, to nearest, ties to even. Every NaN becomes the one canonical quiet
 // NaN of the dtype: WebAssembly leaves a NaN's sign and payload to the machine, and the same inputs must give the
 // same bytes on all of them.
-// @ts-ignore: decorator
 @inline
 function isNaN4(x: v128): v128 {
   return f32x4.ne(x, x);
 }
 
 /** Adds just under half a unit of the kept part, one more if that part is odd, and cuts. Infinity stays infinity. */
-// @ts-ignore: decorator
 @inline
 function roundBF16(x: v128): v128 {
   const odd = v128.and(i32x4.shr_u(x, 16), i32x4.splat(1));
@@ -29,7 +27,6 @@ export function encodeBF16(acc: usize, dst: usize, n: i32): void {
  * 65536 and up is infinity; below 2^-14 a float32 addition of 0.5 does the rounding at the place of the last
  * subnormal bit; between them the exponent is re-biased and the mantissa rounded as integers.
  */
-// @ts-ignore: decorator
 @inline
 export function roundF16(x: v128): v128 {
   const magnitude = v128.and(x, i32x4.splat(0x7fffffff));
@@ -56,7 +53,6 @@ export function encodeF16(acc: usize, dst: usize, n: i32): void {
  * Four float32 to float8 (E4M3) in 32-bit lanes, at most 448. Below 2^-6 a float32 addition of 2^14 rounds at the place of
  * the last subnormal bit, 2^-9.
  */
-// @ts-ignore: decorator
 @inline
 function roundF8(x: v128): v128 {
   const whole = v128.and(x, i32x4.splat(0x7fffffff));
@@ -90,7 +86,6 @@ export function encodeF32(acc: usize, dst: usize, n: i32): void {
 }
 
 /** How many elements are infinite or NaN: all bits of their exponent, which `mask` has, are set. */
-// @ts-ignore: decorator
 @inline
 function countNonFinite<T>(src: usize, n: i32, mask: v128): i32 {
   const end = src + n * sizeof<T>();

@@ -1,7 +1,6 @@
 // The product of a low-rank adapter, added to rows of a weight: acc[i, j] += scale * sum_k left[i, k] right[k, j]. The
 // sum runs over k in order, in float32, so the result does not depend on how rows are cut into pieces.
 
-// @ts-ignore: decorator
 @inline
 function addTo(address: usize, sum: v128, scale: v128): void {
   v128.store(address, f32x4.add(v128.load(address), f32x4.mul(sum, scale)));

@@ -87,7 +87,6 @@ export function electSigns(
 }
 
 /** Where x and the vote are both positive or both negative. */
-// @ts-ignore: decorator
 @inline
 function sameSign(x: v128, vote: v128): v128 {
   const zero = f32x4.splat(0);

@@ -1,13 +1,11 @@
 // Products of dense row-major matrices in float64. Each element is a sum in an order that depends on the sizes alone.
 import { addLanes } from "./lanes";
 
-// @ts-ignore: decorator
 @inline
 function increase(address: usize, by: f64): void {
   store<f64>(address, load<f64>(address) + by);
 }
 
-// @ts-ignore: decorator
 @inline
 function increasePair(address: usize, by: v128): void {
   v128.store(address, f64x2.add(v128.load(address), by));

@@ -3,7 +3,6 @@
 // kernel for each. Differences are float32; sums of up to eight of them are float32 and are then added up in float64.
 import { addLanes, countLanes, largestLane } from "./lanes";
 
-// @ts-ignore: decorator
 @inline
 function addPromoted(address: usize, x: v128): void {
   v128.store(address, f64x2.add(v128.load(address), f64x2.promote_low_f32x4(x)));
@@ -11,7 +10,6 @@ function addPromoted(address: usize, x: v128): void {
   v128.store(address, f64x2.add(v128.load(address, 16), upper), 16);
 }
 
-// @ts-ignore: decorator
 @inline
 function promotedSum(x: v128): v128 {
   return f64x2.add(f64x2.promote_low_f32x4(x), f64x2.promote_low_f32x4(v128.shuffle<i64>(x, x, 1, 0)));
@@ -129,7 +127,6 @@ export function rowStatistics(a: usize, b: usize, rows: i32, columns: i32, sums:
   addTotals(totals, addLanes(squares), addLanes(own), <f64>equal, largest);
 }
 
-// @ts-ignore: decorator
 @inline
 function addTotals(totals: usize, squares: f64, own: f64, equal: f64, largest: f64): void {
   store<f64>(totals, load<f64>(totals) + squares);
