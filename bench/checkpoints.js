@@ -190,7 +190,7 @@ export function writeCheckpoint(folder, shape, { seed, sparse = false }) {
  * twentieth of that. Models without a common base are refused.
  * @param {number} count @param {number} seed of the change
  */
-function randomWeights(count, seed) {
+export function randomWeights(count, seed) {
   const [base, change] = [normals(0), normals(seed)];
   const words = new Uint32Array(Float32Array.from({ length: count }, () => 0.02 * base() + 0.001 * change()).buffer);
   return new Uint8Array(Uint16Array.from(words, (word) => word >>> 16).buffer);

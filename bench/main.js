@@ -10,6 +10,7 @@ import { benchmarkExtract } from "./extract.js";
 import { benchmarkHeadToHead, headToHeadPage } from "./head-to-head.js";
 import { benchmarkHub } from "./hub.js";
 import { benchmarkMethods } from "./methods.js";
+import { benchmarkQuantize } from "./quantize.js";
 import { benchmarkRanks } from "./ranks.js";
 import { benchmarkReal } from "./real/main.js";
 import { benchmarkServe } from "./serve.js";
@@ -30,6 +31,7 @@ const benchmarks = {
   serve: benchmarkServe,
   experts: benchmarkExperts,
   export: benchmarkExport,
+  quantize: benchmarkQuantize,
   coverage: benchmarkCoverage,
   real: benchmarkReal,
   "head-to-head": benchmarkHeadToHead,

@@ -81,6 +81,56 @@ describe.each(NAMES)("%s", (encoding) => {
   });
 });
 
+/** Elements of a super-block that each has a pattern for, between ordinary ones; in two, values are not finite. */
+const PATTERNS: readonly ((i: number) => number)[] = [
+  () => 0,
+  () => -0,
+  (i) => (i % 2 ? 1 : -1) * 1.17549435e-37, // github.com/ikawrakow/ik_llama.cpp/pull/1321
+  (i) => (normal[i] ?? 0) * 1e-9,
+  (i) => (normal[i] ?? 0) * 1e-19,
+  (i) => (normal[i] ?? 0) * 1e5,
+  (i) => (i % 32 < 16 ? 0 : (normal[i] ?? 0)),
+  (i) => 1 + Math.abs(normal[i] ?? 0),
+  (i) => -Math.abs(normal[i] ?? 0),
+  (i) => (i % 97 === 3 ? 2 : 1e-3 * (normal[i] ?? 0)),
+  (i) => (i === 37 ? Number.NEGATIVE_INFINITY : (normal[i] ?? 0)),
+  (i) => (i === 37 ? Number.NaN : (normal[i] ?? 0)),
+];
+const awkward = PATTERNS.flatMap((pattern, at) => [
+  ...Array.from({ length: 256 }, (_, i) => pattern(i)),
+  ...normal.subarray(at * 256, at * 256 + (at % 2 ? 256 : 0)),
+]);
+
+describe.each(NAMES)("%s of awkward values", (encoding) => {
+  const { elements, bytes: size } = ENCODINGS[encoding];
+  const together = encode(encoding, awkward);
+
+  it("encodes a block the same beside any other", () => {
+    let broken = 0;
+    for (let at = 0; at < awkward.length; at += elements) {
+      const alone = encode(encoding, awkward.slice(at, at + elements));
+      const begin = (at / elements) * size;
+      expect([at, together.bytes.subarray(begin, begin + size)]).toEqual([at, alone.bytes]);
+      broken += alone.broken;
+    }
+    expect(together.broken).toBe(broken);
+  });
+
+  it("keeps every finite block near its values", () => {
+    const decoded = decodeBlocks(encoding, together.bytes);
+    for (let at = 0; at < awkward.length; at += 256) {
+      const values = awkward.slice(at, at + 256);
+      if (!values.every(Number.isFinite)) continue;
+      const most = values.reduce((high, value) => Math.max(high, Math.abs(value)), 0);
+      values.forEach((value, i) => {
+        // The smallest float16 scales a block of values below it to zero.
+        if (!(Math.abs((decoded[at + i] ?? Number.NaN) - value) <= most * 0.12 + 2 ** -20))
+          expect([at + i, decoded[at + i]]).toEqual([at + i, value]);
+      });
+    }
+  });
+});
+
 /** Of the bytes: q8_0 as llama.cpp writes it, the others as layergraft 2.0.0 did. */
 const DIGESTS: Record<BlockEncoding, readonly [normal: string, skewed: string]> = {
   Q8_0: ["7d974c65bdb6db0f", "4da12b12f73c373d"],

@@ -1,13 +1,11 @@
 // Sums and maxima over the lanes of a vector, and counters in memory.
 
-// @ts-ignore: decorator
 @inline
 export function addLanes(sum: v128): f64 {
   return f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1);
 }
 
 /** How many lanes were true, added up where a true lane is -1. */
-// @ts-ignore: decorator
 @inline
 export function countLanes(counts: v128): i32 {
   return -(
@@ -18,16 +16,12 @@ export function countLanes(counts: v128): i32 {
   );
 }
 
-// @ts-ignore: decorator
 @inline
 export function largestLane(x: v128): f32 {
-  return max(
-    max(f32x4.extract_lane(x, 0), f32x4.extract_lane(x, 1)),
-    max(f32x4.extract_lane(x, 2), f32x4.extract_lane(x, 3)),
-  );
+  const y = f32x4.max(x, v128.shuffle<i32>(x, x, 2, 3, 0, 1));
+  return f32x4.extract_lane(f32x4.max(y, v128.shuffle<i32>(y, y, 1, 0, 3, 2)), 0);
 }
 
-// @ts-ignore: decorator
 @inline
 export function increment(counts: usize, key: u32): void {
   const at = counts + (<usize>key << 2);

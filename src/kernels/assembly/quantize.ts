@@ -2,45 +2,37 @@
 // Layouts: ggml-common.h and ggml-quants.c of llama.cpp. Kernels return how many blocks have no finite scale.
 import { lowF16 } from "./decode";
 import { roundF16 } from "./encode";
-import { BLOCK, clamp, largestLane, minimum, searchAffine, searchSymmetric } from "./search-scales";
+import { largestLane } from "./lanes";
+import { BLOCK, MOST, minimums, scales, searchAffine, searchSymmetric } from "./search-scales";
 
-// @ts-ignore: decorator
-@inline
 const SUPER_BLOCK = 256;
 
 // Work memory of one super-block.
 const levels = memory.data(SUPER_BLOCK, 16); // u8
-const scales = memory.data(16 * 4, 16); // f32
-const minimums = memory.data(8 * 4, 16); // f32
 
 /** The bits of the nearest float16. */
-// @ts-ignore: decorator
 @inline
 function halfOf(x: f32): u16 {
   return i32x4.extract_lane(roundF16(f32x4.splat(x)), 0) as u16;
 }
 
-// @ts-ignore: decorator
 @inline
 function floatOf(half: u16): f32 {
   return f32x4.extract_lane(lowF16(i16x8.splat(half as i16)), 0);
 }
 
-// @ts-ignore: decorator
 @inline
 function isFiniteHalf(half: u16): bool {
   return (half & 0x7c00) != 0x7c00;
 }
 
 /** A whole number, 0 for NaN, on which a scalar conversion would trap. */
-// @ts-ignore: decorator
 @inline
 function wholeOf(x: f32): i32 {
   return i32x4.extract_lane(i32x4.trunc_sat_f32x4_s(f32x4.splat(x)), 0);
 }
 
 /** Sixteen float32 whole numbers to bytes. */
-// @ts-ignore: decorator
 @inline
 function toBytes(a: v128, b: v128, c: v128, d: v128): v128 {
   return i8x16.narrow_i16x8_s(
@@ -49,8 +41,16 @@ function toBytes(a: v128, b: v128, c: v128, d: v128): v128 {
   );
 }
 
+/** 1.5 x 2^23: sums with it are rounded to whole numbers, which are their lowest bits. */
+const ROUNDER: f32 = 12582912;
+
+@inline
+function levelsOf(x: v128, scale: v128, offset: v128, least: v128, most: v128, base: v128): v128 {
+  const level = f32x4.pmin(most, f32x4.pmax(least, f32x4.div(f32x4.add(x, offset), scale)));
+  return i32x4.sub(f32x4.add(level, base), f32x4.splat(ROUNDER));
+}
+
 /** Levels 0 to `top` of 16 elements: round((x + offset) / scale) + zero. */
-// @ts-ignore: decorator
 @inline
 function storeLevels(x: usize, to: usize, scale: f32, offset: f32, zero: f32, top: f32): void {
   if (scale == 0) {
@@ -59,12 +59,14 @@ function storeLevels(x: usize, to: usize, scale: f32, offset: f32, zero: f32, to
   }
   const s = f32x4.splat(scale);
   const o = f32x4.splat(offset);
-  const z = f32x4.splat(zero);
-  const a = clamp(f32x4.add(f32x4.nearest(f32x4.div(f32x4.add(v128.load(x), o), s)), z), 0, top);
-  const b = clamp(f32x4.add(f32x4.nearest(f32x4.div(f32x4.add(v128.load(x, 16), o), s)), z), 0, top);
-  const c = clamp(f32x4.add(f32x4.nearest(f32x4.div(f32x4.add(v128.load(x, 32), o), s)), z), 0, top);
-  const d = clamp(f32x4.add(f32x4.nearest(f32x4.div(f32x4.add(v128.load(x, 48), o), s)), z), 0, top);
-  v128.store(to, toBytes(a, b, c, d));
+  const least = f32x4.splat(-zero);
+  const most = f32x4.splat(top - zero);
+  const base = f32x4.splat(ROUNDER + zero);
+  const a = levelsOf(v128.load(x), s, o, least, most, base);
+  const b = levelsOf(v128.load(x, 16), s, o, least, most, base);
+  const c = levelsOf(v128.load(x, 32), s, o, least, most, base);
+  const d = levelsOf(v128.load(x, 48), s, o, least, most, base);
+  v128.store(to, i8x16.narrow_i16x8_s(i16x8.narrow_i32x4_s(a, b), i16x8.narrow_i32x4_s(c, d)));
 }
 
 /** d, then a signed byte per element: x = d q. */
@@ -97,7 +99,6 @@ export function quantizeQ8_0(x: usize, to: usize, blocks: i32): i32 {
 }
 
 /** To the nearest whole number, halves away from zero, as the reference rounds in this format. */
-// @ts-ignore: decorator
 @inline
 function roundAway(x: v128): v128 {
   const whole = f32x4.trunc(x);
@@ -105,11 +106,19 @@ function roundAway(x: v128): v128 {
   return f32x4.add(whole, v128.and(one, f32x4.ge(f32x4.abs(f32x4.sub(x, whole)), f32x4.splat(0.5))));
 }
 
+/** The scale of a block of 32, which the first of sixteen searches for all of them. */
+@inline
+function symmetricScale(x: usize, block: i32, blocks: i32, half: f32): u16 {
+  const place = block & (MOST - 1);
+  if (place == 0) searchSymmetric(x, min(blocks - block, MOST), BLOCK, half, false);
+  return halfOf(load<f32>(scales + (place << 2)));
+}
+
 /** d, then the levels of element i and i + 16 in byte i: x = d (q - 8). */
 export function quantizeQ4_0(x: usize, to: usize, blocks: i32): i32 {
   let broken = 0;
   for (let block = 0; block < blocks; block++) {
-    const half = halfOf(searchSymmetric(x, BLOCK, 8, false));
+    const half = symmetricScale(x, block, blocks, 8);
     broken += i32(!isFiniteHalf(half));
     store<u16>(to, half);
     storeLevels(x, levels, floatOf(half), 0, 8, 15);
@@ -122,7 +131,6 @@ export function quantizeQ4_0(x: usize, to: usize, blocks: i32): i32 {
 }
 
 /** The fifth bits of 32 levels, and the lower four as Q4_0 has them. */
-// @ts-ignore: decorator
 @inline
 function storeFiveBits(high: usize, low: usize): void {
   const a = v128.load(levels);
@@ -136,7 +144,7 @@ function storeFiveBits(high: usize, low: usize): void {
 export function quantizeQ5_0(x: usize, to: usize, blocks: i32): i32 {
   let broken = 0;
   for (let block = 0; block < blocks; block++) {
-    const half = halfOf(searchSymmetric(x, BLOCK, 16, false));
+    const half = symmetricScale(x, block, blocks, 16);
     broken += i32(!isFiniteHalf(half));
     store<u16>(to, half);
     storeLevels(x, levels, floatOf(half), 0, 16, 31);
@@ -152,8 +160,10 @@ export function quantizeQ5_0(x: usize, to: usize, blocks: i32): i32 {
 export function quantizeQ5_1(x: usize, to: usize, blocks: i32): i32 {
   let broken = 0;
   for (let block = 0; block < blocks; block++) {
-    const half = halfOf(searchAffine(x, 31, -0.5, 4));
-    const halfMinimum = halfOf(-minimum);
+    const place = block & (MOST - 1);
+    if (place == 0) searchAffine(x, min(blocks - block, MOST), 31, -0.5, 4);
+    const half = halfOf(load<f32>(scales + (place << 2)));
+    const halfMinimum = halfOf(-load<f32>(minimums + (place << 2)));
     broken += i32(!isFiniteHalf(half) || !isFiniteHalf(halfMinimum));
     store<u16>(to, half);
     store<u16>(to + 2, halfMinimum);
@@ -176,13 +186,12 @@ function affineSuperBlock(x: usize, to: usize, top: f32, from: f32, groups: i32)
   let mostScale: f32 = 0;
   let mostMinimum: f32 = 0;
   let isBroken = false;
+  searchAffine(x, 8, top, from, groups);
   for (let block = 0; block < 8; block++) {
-    const scale = searchAffine(x + block * BLOCK * 4, top, from, groups);
+    const scale = load<f32>(scales + (block << 2));
     isBroken = isBroken || scale != scale;
-    store<f32>(scales + (block << 2), scale);
-    store<f32>(minimums + (block << 2), minimum);
     mostScale = max(mostScale, scale);
-    mostMinimum = max(mostMinimum, minimum);
+    mostMinimum = max(mostMinimum, load<f32>(minimums + (block << 2)));
   }
   const d = halfOf(mostScale / 63);
   const dmin = halfOf(mostMinimum / 63);
@@ -210,7 +219,6 @@ function affineSuperBlock(x: usize, to: usize, top: f32, from: f32, groups: i32)
   return isBroken || !isFiniteHalf(d) || !isFiniteHalf(dmin);
 }
 
-// @ts-ignore: decorator
 @inline
 function sixBits(x: f32): i32 {
   return wholeOf(min<f32>(max<f32>(nearest(x), 0), 63));
@@ -262,10 +270,10 @@ export function quantizeQ6_K(x: usize, to: usize, blocks: i32): i32 {
   for (let block = 0; block < blocks; block++) {
     let extreme: f32 = 0;
     let isBroken = false;
+    searchSymmetric(x, 16, 16, 32, true);
     for (let part = 0; part < 16; part++) {
-      const scale = searchSymmetric(x + part * 64, 16, 32, true);
+      const scale = load<f32>(scales + (part << 2));
       isBroken = isBroken || scale != scale;
-      store<f32>(scales + (part << 2), scale);
       if (abs(scale) > abs(extreme)) extreme = scale;
     }
     const unit: f32 = extreme == 0 ? 0 : -128 / extreme;
