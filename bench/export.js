@@ -9,7 +9,11 @@ import { CLI, comparePeers, describeMachine, measure } from "./measure.js";
 export async function benchmarkExport(args) {
   const { values } = parseArgs({
     args,
-    options: { rounds: { type: "string", default: "3" }, types: { type: "string", default: "q8_0,q4_k_m" } },
+    options: {
+      rounds: { type: "string", default: "3" },
+      types: { type: "string", default: "q8_0,q4_k_m" },
+      against: { type: "string" }, // the command line of another build
+    },
   });
   console.log(`machine: ${describeMachine()}`);
   console.log("models: Llama 3.2 1B's shape, bfloat16; swap with the default configuration; warm cache");
@@ -20,15 +24,16 @@ export async function benchmarkExport(args) {
   writeFileSync(recipe, `method: swap\ntask: ${task}\nlanguage: ${language}\n`);
   for (const type of values.types.split(",")) {
     const out = join(DATA, `swap-${type}.gguf`);
-    const write = () =>
-      measure(process.execPath, [CLI, "export", recipe, "--type", type, "--out", out, "--force", "--quiet"]);
+    const write = (cli = CLI) =>
+      measure(process.execPath, [cli, "export", recipe, "--type", type, "--out", out, "--force", "--quiet"]);
     await write();
     const bytes = statSync(out).size;
     console.log(`\n${type}: ${(bytes / 1e9).toFixed(2)} GB`);
     const weights = [task, language].map((folder) => join(folder, "model.safetensors"));
     const copy = join(DATA, "floor.gguf");
     const floor = 'cat "$0" "$1" > /dev/null && dd if="$2" of="$3" bs=1048576 2>/dev/null && sync "$3"';
-    const peers = { floor: () => measure("sh", ["-c", floor, ...weights, out, copy]), layergraft: write };
+    const peers = { floor: () => measure("sh", ["-c", floor, ...weights, out, copy]), layergraft: () => write() };
+    if (values.against) Object.assign(peers, { against: () => write(values.against) });
     await comparePeers(peers, Number(values.rounds), (name) => {
       if (name === "floor") rmSync(copy, { force: true });
     });

@@ -1,4 +1,4 @@
-// Runs commands as whole processes and says how long they took and how much memory they held at their peak.
+// Runs commands as whole processes and measures their time, CPU time and peak memory.
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { cpus, tmpdir, totalmem } from "node:os";
@@ -8,14 +8,15 @@ import { fileURLToPath } from "node:url";
 /** The built command line. */
 export const CLI = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 
-/** @typedef {Record<string, () => Promise<{ seconds: number, peakBytes: number | undefined }>>} Peers */
+/** @typedef {{ seconds: number, peakBytes: number | undefined, cpuSeconds?: number | undefined }} Measured */
+/** @typedef {Record<string, () => Promise<Measured>>} Peers */
 
 const HOOK = fileURLToPath(new URL("./peak-memory.js", import.meta.url));
 
 /**
  * @param {string} command
  * @param {string[]} args
- * @returns {Promise<{ seconds: number, peakBytes: number | undefined }>}
+ * @returns {Promise<Measured>}
  */
 export async function measure(command, args) {
   const folder = mkdtempSync(join(tmpdir(), "layergraft-bench-"));
@@ -32,14 +33,14 @@ export async function measure(command, args) {
   });
   const seconds = (performance.now() - start) / 1000;
   if (code !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${code}`);
-  let peakBytes;
+  let [peakBytes, cpuSeconds] = /** @type {number[]} */ ([]);
   try {
-    peakBytes = Number(readFileSync(report, "utf8"));
+    [peakBytes, cpuSeconds] = readFileSync(report, "utf8").split(" ").map(Number);
   } catch {
     // Plain commands such as cat do not report, and need not.
   }
   rmSync(folder, { recursive: true });
-  return { seconds, peakBytes };
+  return { seconds, peakBytes, cpuSeconds };
 }
 
 /** @param {number[]} values */
@@ -68,23 +69,24 @@ export function describeMachine() {
  * @param {(name: string) => void} cleanUp after each run
  */
 export async function comparePeers(peers, rounds, cleanUp = () => {}) {
-  /** @type {Map<string, { seconds: number[], peak: number[] }>} */
-  const results = new Map(Object.keys(peers).map((name) => [name, { seconds: [], peak: [] }]));
+  /** @type {Map<string, { seconds: number[], peak: number[], cpu: number[] }>} */
+  const results = new Map(Object.keys(peers).map((name) => [name, { seconds: [], peak: [], cpu: [] }]));
   for (let round = -1; round < rounds; round++) {
     for (const [name, run] of Object.entries(peers)) {
       spawnSync("sync"); // nobody pays for what the one before has left unwritten
-      const { seconds, peakBytes } = await run();
+      const { seconds, peakBytes, cpuSeconds } = await run();
       cleanUp(name);
       console.error(`${round < 0 ? "warm-up" : `round ${round + 1}`}  ${name.padEnd(24)} ${seconds.toFixed(2)} s`);
       if (round < 0) continue;
       results.get(name)?.seconds.push(seconds);
       if (peakBytes !== undefined) results.get(name)?.peak.push(peakBytes / 1e6);
+      if (cpuSeconds !== undefined) results.get(name)?.cpu.push(cpuSeconds);
     }
   }
   /** @param {string} name @param {number[]} values */
   const ratiosTo = (name, values) => values.map((value, i) => value / (results.get(name)?.seconds[i] ?? Number.NaN));
-  for (const [name, { seconds, peak }] of results) {
-    const memory = peak.length > 0 ? `  peak memory ${median(peak).toFixed(0)} MB` : "";
+  for (const [name, { seconds, peak, cpu }] of results) {
+    const memory = peak.length > 0 ? `  peak memory ${median(peak).toFixed(0)} MB, CPU ${spread(cpu, 1)} s` : "";
     console.log(`${name.padEnd(16)} ${spread(seconds)} s  x floor ${spread(ratiosTo("floor", seconds))}${memory}`);
   }
   for (const [name, { seconds }] of results) {

@@ -131,6 +131,18 @@ describe.each(NAMES)("%s of awkward values", (encoding) => {
   });
 });
 
+// Minimums are at most 0 in this format, so a ramp above zero keeps less: github.com/ggml-org/llama.cpp/issues/3846.
+it.each([
+  ["above", 1, 0.008883, 0.032215],
+  ["below", -1, 0.002113, 0.00943],
+])("encodes a ramp %s zero to Q4_K with the errors that are reported of llama.cpp", (_, sign, mean, most) => {
+  const ramp = Float32Array.from({ length: 256 }, (_, i) => (sign * i) / 256);
+  const decoded = decodeBlocks("Q4_K", encode("Q4_K", ramp).bytes);
+  const errors = ramp.map((value, i) => Math.abs(value - (decoded[i] ?? Number.NaN)));
+  expect(errors.reduce((sum, error) => sum + error) / 256).toBeCloseTo(mean, 6);
+  expect(Math.max(...errors)).toBeCloseTo(most, 6);
+});
+
 /** Of the bytes: q8_0 as llama.cpp writes it, the others as layergraft 2.0.0 did. */
 const DIGESTS: Record<BlockEncoding, readonly [normal: string, skewed: string]> = {
   Q8_0: ["7d974c65bdb6db0f", "4da12b12f73c373d"],
