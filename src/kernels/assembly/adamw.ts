@@ -28,7 +28,7 @@ export function adamw(
   const correctsV = f32x4.splat(correctV);
   const epsilons = f32x4.splat(epsilon);
   const rates = f32x4.splat(rate);
-  for (let i = 0; i < n; i += 4) {
+  do {
     const gradient = f32x4.mul(v128.load(g), scales);
     const oldM = v128.load(m);
     const newM = f32x4.add(oldM, f32x4.mul(mixesM, f32x4.sub(gradient, oldM)));
@@ -42,7 +42,8 @@ export function adamw(
     g += 16;
     m += 16;
     v += 16;
-  }
+    n -= 4;
+  } while (n > 0);
 }
 
 /** The sum of a[i]^2 in float64, in eight lanes that are added up pairwise; what follows the last element is zero. */

@@ -4,14 +4,15 @@ import { high, low } from "./decode";
 @inline
 function scale<T>(src: usize, acc: usize, n: i32, weight: f32): void {
   const w = f32x4.splat(weight);
-  for (let i = 0; i < n; i += 8) {
+  do {
     const x0 = low<T>(src);
     const x1 = high<T>(src);
     v128.store(acc, f32x4.mul(x0, w));
     v128.store(acc, f32x4.mul(x1, w), 16);
     src += 8 * sizeof<T>();
     acc += 32;
-  }
+    n -= 8;
+  } while (n > 0);
 }
 
 @inline
@@ -29,7 +30,7 @@ function addScaled<T>(src: usize, acc: usize, n: i32, weight: f32): void {
 
 @inline
 function difference<T>(a: usize, b: usize, out: usize, n: i32): void {
-  for (let i = 0; i < n; i += 8) {
+  do {
     const x0 = f32x4.sub(low<T>(a), low<T>(b));
     const x1 = f32x4.sub(high<T>(a), high<T>(b));
     v128.store(out, x0);
@@ -37,7 +38,8 @@ function difference<T>(a: usize, b: usize, out: usize, n: i32): void {
     a += 8 * sizeof<T>();
     b += 8 * sizeof<T>();
     out += 32;
-  }
+    n -= 8;
+  } while (n > 0);
 }
 
 export function differenceBF16(a: usize, b: usize, out: usize, n: i32): void {

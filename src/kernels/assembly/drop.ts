@@ -24,7 +24,7 @@ export function drop(a: usize, n: i32, index: i32, seed0: i32, seed1: i32, bound
   let low = i32x4.add(i32x4.splat(index), i32x4(0, 1, 2, 3));
   let high = i32x4.add(low, i32x4.splat(4));
   const eight = i32x4.splat(8);
-  for (let i = 0; i < n; i += 8) {
+  do {
     const keptLow = i32x4.lt_u(uniform(low, s0, s1), limit);
     const keptHigh = i32x4.lt_u(uniform(high, s0, s1), limit);
     v128.store(a, v128.and(f32x4.mul(v128.load(a), factor), keptLow));
@@ -32,7 +32,8 @@ export function drop(a: usize, n: i32, index: i32, seed0: i32, seed1: i32, bound
     low = i32x4.add(low, eight);
     high = i32x4.add(high, eight);
     a += 32;
-  }
+    n -= 8;
+  } while (n > 0);
 }
 
 /** Keys of magnitudes: the exponent and the first 7 bits of the fraction, as bfloat16 has them. */

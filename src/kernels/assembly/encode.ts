@@ -15,11 +15,12 @@ function roundBF16(x: v128): v128 {
 }
 
 export function encodeBF16(acc: usize, dst: usize, n: i32): void {
-  for (let i = 0; i < n; i += 8) {
+  do {
     v128.store(dst, i16x8.narrow_i32x4_u(roundBF16(v128.load(acc)), roundBF16(v128.load(acc, 16))));
     acc += 32;
     dst += 16;
-  }
+    n -= 8;
+  } while (n > 0);
 }
 
 /**
@@ -42,11 +43,12 @@ export function roundF16(x: v128): v128 {
 }
 
 export function encodeF16(acc: usize, dst: usize, n: i32): void {
-  for (let i = 0; i < n; i += 8) {
+  do {
     v128.store(dst, i16x8.narrow_i32x4_u(roundF16(v128.load(acc)), roundF16(v128.load(acc, 16))));
     acc += 32;
     dst += 16;
-  }
+    n -= 8;
+  } while (n > 0);
 }
 
 /**
@@ -67,22 +69,24 @@ function roundF8(x: v128): v128 {
 }
 
 export function encodeF8_E4M3(acc: usize, dst: usize, n: i32): void {
-  for (let i = 0; i < n; i += 8) {
+  do {
     const codes = i16x8.narrow_i32x4_u(roundF8(v128.load(acc)), roundF8(v128.load(acc, 16)));
     v128.store64_lane(dst, i8x16.narrow_i16x8_u(codes, codes), 0);
     acc += 32;
     dst += 8;
-  }
+    n -= 8;
+  } while (n > 0);
 }
 
 export function encodeF32(acc: usize, dst: usize, n: i32): void {
   const quiet = i32x4.splat(0x7fc00000);
-  for (let i = 0; i < n; i += 4) {
+  do {
     const x = v128.load(acc);
     v128.store(dst, v128.bitselect(quiet, x, isNaN4(x)));
     acc += 16;
     dst += 16;
-  }
+    n -= 4;
+  } while (n > 0);
 }
 
 /** How many elements are infinite or NaN: all bits of their exponent, which `mask` has, are set. */

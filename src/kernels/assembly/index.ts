@@ -1,5 +1,6 @@
 // Exports of the WebAssembly module. Pointers are byte addresses into its memory; buffers are 16-byte aligned and
-// zero-padded to a multiple of 32 bytes.
+// zero-padded to a multiple of 32 bytes. Counts of elements are at least 1: V8 takes what is constant, such as the splat of a
+// weight, out of loops that test at their end, and out of no others.
 export * from "./adamw";
 export * from "./blend";
 export * from "./codes";

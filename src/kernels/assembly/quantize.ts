@@ -2,7 +2,6 @@
 // Layouts: ggml-common.h and ggml-quants.c of llama.cpp. Kernels return how many blocks have no finite scale.
 import { lowF16 } from "./decode";
 import { roundF16 } from "./encode";
-import { largestLane } from "./lanes";
 import { BLOCK, MOST, minimums, scales, searchAffine, searchSymmetric } from "./search-scales";
 
 const SUPER_BLOCK = 256;
@@ -73,9 +72,12 @@ function storeLevels(x: usize, to: usize, scale: f32, offset: f32, zero: f32, to
 export function quantizeQ8_0(x: usize, to: usize, blocks: i32): i32 {
   let broken = 0;
   for (let block = 0; block < blocks; block++) {
-    let high = f32x4.abs(v128.load(x));
-    for (let i = 16; i < BLOCK * 4; i += 16) high = f32x4.max(high, f32x4.abs(v128.load(x + i)));
-    const scale = largestLane(high) / 127;
+    // Magnitudes compare as integers, and NaN is above all: one instruction where a maximum of floats is several.
+    let high = i32x4.splat(0);
+    for (let i = 0; i < BLOCK * 4; i += 16) high = i32x4.max_s(high, v128.and(v128.load(x + i), i32x4.splat(0x7fffffff)));
+    high = i32x4.max_s(high, v128.shuffle<i32>(high, high, 2, 3, 0, 1));
+    high = i32x4.max_s(high, v128.shuffle<i32>(high, high, 1, 0, 3, 2));
+    const scale = f32x4.extract_lane(high, 0) / 127;
     const half = halfOf(scale);
     broken += i32(!isFiniteHalf(half));
     store<u16>(to, half);

@@ -103,7 +103,6 @@ function sumSymmetric(a: usize, b: usize, bytes: usize, group: usize, inverseA: 
   let xlB = f32x4.splat(0);
   let llB = f32x4.splat(0);
   let i: usize = 0;
-  // V8 moves constants out of a loop that tests at its end, and of no other.
   do {
     const levelA = f32x4.pmin(f32x4.pmax(f32x4.nearest(f32x4.mul(v128.load32_splat(a + i), inverseA)), least), most);
     const levelB = f32x4.pmin(f32x4.pmax(f32x4.nearest(f32x4.mul(v128.load32_splat(b + i), inverseB)), least), most);
