@@ -167,6 +167,12 @@ describe("layergraft suggest", () => {
     const measured = await layergraft(["swap", ...experts, "--dry-run"], { cwd: root });
     expect(measured.stderr).toContain(`\nMeasured: ${named("profile")?.layers}.\n`);
     expect(measured.stderr).toMatch(/profile of change .*\n.*\n {2}--layers 0-2,14-15\n/);
+    const asJson = async (...args: string[]) => {
+      const { stdout } = await layergraft(["swap", ...args, "--dry-run", "--json"], { cwd: root });
+      return JSON.parse(stdout).measured;
+    };
+    expect(await asJson(...experts)).toEqual(JSON.parse(JSON.stringify(named("profile"))));
+    for (const args of [roles, [...experts, "--bottom", "1"]]) expect(await asJson(...args)).toBeUndefined();
   });
 
   it("prints them where no folder is given, and refuses what is no share", async () => {

@@ -1,8 +1,14 @@
 // Scores, and the axes and colours that they are drawn with. Nothing is imported, as the studio's page has this file too.
 
-/** Classes of an expert's accent, by its position from 0: six colours, then the same with one pattern and another. */
+/** As assets/tokens.css has them. */
+const ACCENTS = 6;
+
+/** Number of an expert's accent, by its position from 0. */
+export const accentOf = (expert: number) => (expert % ACCENTS) + 1;
+
+/** Classes of an expert's accent: six colours, then the same with one pattern and another. */
 export const ownClass = (expert: number) =>
-  `own-${(expert % 6) + 1}${["", " again", " again-2"][Math.floor(expert / 6) % 3]}`;
+  `own-${accentOf(expert)}${["", " again", " again-2"][Math.floor(expert / ACCENTS) % 3]}`;
 
 export interface Span {
   readonly low: number;

@@ -30,31 +30,33 @@ export function add(program: Command): void {
   addRecipeFlags(command, methodOf({ method: "swap" }).schema, FLAGS);
   withMergeOptions(command).action(async (options: MergeOptions) => {
     const fields: Readonly<Record<string, unknown>> = recipeFields(FLAGS, options);
-    await runMerge({ method: "swap", ...fields, ...outputFields(options) } as RecipeInput, options);
-    if (options.json || options.quiet || !hasDefaultLayers(fields)) return;
-    const found = options.dryRun ? await measuredLayers(fields, options) : undefined;
+    const isDefault = hasDefaultLayers(fields);
+    const measured = async () => (isDefault && options.dryRun ? measuredLayers(fields, options) : undefined);
+    const recipe = { method: "swap", ...fields, ...outputFields(options) } as RecipeInput;
+    await runMerge(recipe, options, async () => ({ measured: await measured() }));
+    if (options.json || options.quiet || !isDefault) return;
+    const found = await measured();
     const { base = "BASE", task, language } = fields;
     const words = ["--base", base, "--task", task, "--language", language].map((word) => shellQuote(String(word)));
     info(
       options,
       found
         ? `\nThese layers are the paper's default, whatever the experts changed.\nMeasured: ${found.layers}.\n` +
-            `These are ${found.reason}.\nEvaluate both. To take the measured ones, add:\n  --layers ${found.list}`
+            `These are ${found.reason}.\nEvaluate both. To take the measured ones, add:\n  --layers ${Object(found.recipe).layers.language}`
         : "These layers are the paper's default, whatever the experts changed. To measure where they changed, and get recipes:\n" +
             `  layergraft suggest ${words.join(" ")}`,
     );
   });
 }
 
-/** The layers that `suggest` measures, where a base is named and all weights are on this disk. */
+/** What `suggest` measures, as it prints it, where a base is named and all weights are on this disk. */
 async function measuredLayers({ base, task, language }: Readonly<Record<string, unknown>>, options: MergeOptions) {
   if (base === undefined) return undefined;
   const sources = { base: String(base), task: String(task), language: String(language) };
   try {
     for (const source of Object.values(sources)) await locateSource(source);
     const found = await runWithHub(options, (controls) => suggest({ ...sources, ...controls }));
-    const { layers, reason, recipe } = found.find(({ name }) => name === "profile") ?? {};
-    return recipe?.method === "swap" ? { layers, reason, list: Object(recipe.layers).language as string } : undefined;
+    return found.find(({ name }) => name === "profile");
   } catch (error) {
     // The plan stands without: a model is on the hub, or vocabularies differ.
     if (error instanceof CheckpointError || error instanceof MismatchError) return undefined;

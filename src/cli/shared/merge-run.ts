@@ -61,9 +61,11 @@ export function outputFields(options: MergeOptions): Partial<RecipeInput> {
   return defined({ ...recipeFields(FLAGS, options), tensors });
 }
 
+/** @param further what the dry run's JSON says beside the plan */
 export async function runMerge(
   recipe: RecipeInput | ((hub: HubAccess) => Promise<MergePlan>),
   options: MergeOptions,
+  further: () => Promise<object> = async () => ({}),
 ): Promise<void> {
   const start = performance.now();
   await checkPushFlags(options);
@@ -84,7 +86,8 @@ export async function runMerge(
   // Checked before the plan is shown: an impossible output is the first message.
   if (options.out) await planned.check(execution);
   if (options.dryRun) {
-    return options.json ? printJson({ plan, summary }) : print(describePlan(plan, summary, paletteFor(process.stdout)));
+    if (options.json) return printJson({ plan, summary, ...(await further()) });
+    return print(describePlan(plan, summary, paletteFor(process.stdout)));
   }
   info(options, describePlan(plan, summary, paletteFor(process.stderr)).join("\n"));
   const result = await runWithProgress(options, (controls) => planned.write({ ...execution, ...controls }));

@@ -1,5 +1,6 @@
 // Colours of shares: ramps between tokens, even to the eye because the browser mixes them in OKLab.
 import { useEffect, useState } from "preact/hooks";
+import { accentOf } from "../../../figures/scores.js";
 
 /** @param t from 0, all `from`, to 1, all `to` */
 export const mix = (from: string, to: string, t: number) =>
@@ -50,6 +51,6 @@ function readPalette(): Palette {
   const token = (name: string) => style.getPropertyValue(`--${name}`).trim();
   return {
     ...{ paper: token("paper"), empty: token("raised"), ink: token("ink"), conflict: token("danger") },
-    expert: (at) => token(`expert-${(at % 6) + 1}`),
+    expert: (at) => token(`expert-${accentOf(at)}`),
   };
 }
