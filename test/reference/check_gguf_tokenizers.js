@@ -74,8 +74,8 @@ const NAMES = {
   qwen35: ["qwen35"],
 };
 
-/** llama.cpp cuts words at combining marks here, unlike the models' own tokenizers. */
-const MARKED = ["tekken", "gpt-4o", "llama4"];
+/** llama.cpp cuts words at combining marks and beside capitals beyond ASCII here, unlike the models' own tokenizers. */
+const CASED = ["tekken", "gpt-4o", "llama4"];
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-gguf-"));
 const llama = await getLlama({ build: "never", logLevel: LlamaLogLevel.error, gpu: false });
@@ -154,11 +154,11 @@ async function readAs(vocabulary, names) {
         const [ours, theirs] = [tokenizer.encode(composed), model.tokenize(composed)];
         total++;
         if (ours.join() === theirs.join()) equal++;
-        else if (MARKED.includes(name) && /\p{M}/u.test(text)) known++;
+        else if (CASED.includes(name) && /\p{M}|(?![A-Z])\p{Lu}/u.test(text)) known++;
         else first ??= { text, ours, theirs };
       }
       console.log(
-        `${first ? "FAIL" : "ok  "} ${name} on ${vocabulary}: ${equal} of ${total} texts have equal tokens, ${known} with marks have others`,
+        `${first ? "FAIL" : "ok  "} ${name} on ${vocabulary}: ${equal} of ${total} texts have equal tokens, ${known} have others, as the guide says`,
       );
       if (first) {
         failures++;
