@@ -202,6 +202,19 @@ describe("writeTrlRun", () => {
     expect(await readdir(root)).toEqual([]);
   });
 
+  // Packed by transformers 5.24, their losses differ by up to 1e-2 (test/reference/check_trl_families.py packed).
+  it.each(["gpt_oss", "lfm2", "qwen3_next", "granitemoehybrid-rope", "falcon_h1", "nemotron_h"])(
+    "refuses packed samples of %s, which transformers does not keep apart",
+    async (family) => {
+      const one = await openModelSource(join(import.meta.dirname, "../../../test/fixtures/decoders", family));
+      const packed = { source: one, trained: new Set<string>(), streams: [stream("data", undefined, true)] };
+      await expect(write({ ...packed, run: runOf({ packing: true }) })).rejects.toThrow(
+        `packing: transformers does not keep packed samples of ${one.config.modelType} models apart; set it to false`,
+      );
+      await expect(write({ ...packed, streams: [stream("data")] })).resolves.toBeDefined();
+    },
+  );
+
   it("leaves nothing half done, and keeps files that are there", async () => {
     await expect(write({}, { signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
     expect(await readdir(root)).toEqual([]);

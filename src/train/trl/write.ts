@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { readSpec } from "../../engine/model/index.js";
 import { exists, writeFolder } from "../../kit/files/index.js";
 import {
   CancelledError,
@@ -110,6 +111,9 @@ function readAsset(name: string): Promise<string> {
   return readFile(createRequire(import.meta.url).resolve(name), "utf8");
 }
 
+// Their masks of attention are made without positions, which say where a sample begins (transformers 5.24).
+const WITHOUT_PACKING: readonly string[] = ["gpt_oss", "granitemoehybrid"];
+
 /** @returns the base for `from_pretrained`. @throws RecipeError with every field that TRL cannot follow */
 function requireSupported(training: TrlRun, { processes = 1, machines = 1 }: TrlCluster): string {
   const { run, source, streams } = training;
@@ -124,6 +128,11 @@ function requireSupported(training: TrlRun, { processes = 1, machines = 1 }: Trl
     problems.push(
       `batch and accumulation: ${processes * machines} processes cannot share the ${perStep} sequences of a step evenly`,
     );
+  }
+  const { modelType } = source.config;
+  const hasState = readSpec(source.config, source.tensors.keys()).layers.some(({ weights }) => weights.mix);
+  if (run.packing && (hasState || WITHOUT_PACKING.includes(modelType))) {
+    problems.push(`packing: transformers does not keep packed samples of ${modelType} models apart; set it to false`);
   }
   const dtypes = dtypesToSave(training);
   if (dtypes.length > 1) {
