@@ -156,9 +156,7 @@ export async function openCheckpoint(
   const files = gguf ? [gguf.file] : await openShards(folder, location.remote);
   const texts = gguf?.folder ?? folder;
   const config = await readConfig(texts);
-  const stored = files.flatMap((file) =>
-    file.tensors.map((info) => ({ ...info, file, ...gguf?.storage.get(info.name) })),
-  );
+  const stored = gguf?.stored ?? files.flatMap((file) => file.tensors.map((info) => ({ ...info, file })));
   const opened = { source, location, texts, files, notes: gguf?.notes ?? [], hub: options.hub };
   const quantised = gguf ? undefined : readQuantised(stored, config, await readShapes(stored, config));
   if (!quantised) return describe({ ...opened, config, stored });

@@ -13,7 +13,7 @@ import { type GgufHeader, readGgufHeader } from "../gguf/header.js";
 import { ggufTokenizer } from "../gguf/tokenizer.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
-import { type GgufStorage, tensorsOfFolder } from "./gguf-tensors.js";
+import { type FolderTensor, tensorsOfFolder } from "./gguf-tensors.js";
 
 /** Changes when the files that are made of a header change. */
 const FORMAT = 4;
@@ -22,8 +22,7 @@ export interface GgufCheckpoint {
   readonly file: SafetensorsFile;
   /** Folder with config.json, tokenizer.json and their like. */
   readonly folder: string;
-  /** Storage by the tensors' names. */
-  readonly storage: ReadonlyMap<string, GgufStorage>;
+  readonly stored: readonly FolderTensor[];
   readonly notes: readonly string[];
 }
 
@@ -79,21 +78,16 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
     });
   }
   const { stem = "model.", lists = {} } = family.llamaCpp.read;
-  const storage = new Map(
-    found.map(({ info, storage: own }) => {
-      const name = info.name === spec.head?.name ? info.name : `${stem}${info.name}`;
-      infos.push({ ...info, name });
-      return [name, own];
-    }),
-  );
-  infos.push(...listedTensors(header, stem, lists));
-  infos.sort((a, b) => a.offset - b.offset);
+  const named = found.map((one) => (one.name === spec.head?.name ? one : { ...one, name: `${stem}${one.name}` }));
+  const stored = [...named, ...listedTensors(header, stem, lists).map((info) => ({ ...info, file }))];
+  stored.sort((a, b) => a.offset - b.offset);
+  infos.push(...stored.map(({ name, dtype, shape, offset, bytes }) => ({ name, dtype, shape, offset, bytes })));
   const { folder, notes } = await writeTexts(header, config, digest, path);
   if (rest.length > 0) {
     const left = `${plural(rest.length, "tensor")} of ${basename(path)}`;
     notes.push(`${left} are not part of the decoder and are left out: ${formatSome(rest)}`);
   }
-  return { file, folder, storage, notes };
+  return { file, stored, folder, notes };
 }
 
 /** Whether a tensor is of the layers that predict further tokens, which are the last, or of keys that are another layer's. */

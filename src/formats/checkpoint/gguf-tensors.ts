@@ -5,17 +5,12 @@ import { CheckpointError, elementCount, isDType } from "../../kit/index.js";
 import type { GgufHeader, GgufTensor } from "../gguf/header.js";
 import type { FolderRows } from "../gguf/tensor-list.js";
 import { layOutTensors } from "../gguf/tensors.js";
-import type { TensorInfo } from "../safetensors/header.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
 import type { CheckpointTensor, Undo } from "./checkpoint.js";
+import type { Place } from "./placement.js";
 
-/** How a tensor's values are stored, where that is not as in a folder. */
-export type GgufStorage = Pick<CheckpointTensor, "blocks" | "undo" | "gathered">;
-
-export interface FolderTensor {
-  readonly info: TensorInfo;
-  readonly storage: GgufStorage;
-}
+/** A tensor of the folder without its place in the model. */
+export type FolderTensor = Omit<CheckpointTensor, keyof Place>;
 
 /** Rows of the file in their place in the folder's tensor. */
 interface Run {
@@ -90,21 +85,17 @@ function folderTensor(rows: FolderRows, runs: Run[], file: SafetensorsFile): Fol
   const isView = runs.every((run) => run.tensor === tensor && run.row - run.to === row);
   const isMixed = runs.some((run) => run.tensor.type !== tensor.type);
   const isPlain = isMixed || isDType(tensor.type);
-  const info = {
-    name,
-    shape,
-    offset: tensor.offset + (isView ? row * bytesOf(tensor) : 0),
-    bytes: runs.reduce((sum, run) => sum + run.count * bytesOf(run.tensor), 0),
-    dtype: !isMixed && isDType(tensor.type) ? tensor.type : ("F32" as const),
-  };
   const undo = undoOf(rows);
   return {
-    info,
-    storage: {
-      ...(isPlain ? {} : { blocks: tensor.type as StoredBlocks }),
-      ...(undo ? { undo } : {}),
-      ...(isView ? {} : { gathered: gather(runs, elementCount(shape) / width, isMixed, file) }),
-    },
+    name,
+    shape,
+    file,
+    offset: tensor.offset + (isView ? row * bytesOf(tensor) : 0),
+    bytes: runs.reduce((sum, run) => sum + run.count * bytesOf(run.tensor), 0),
+    dtype: !isMixed && isDType(tensor.type) ? tensor.type : "F32",
+    ...(isPlain ? {} : { blocks: tensor.type as StoredBlocks }),
+    ...(undo ? { undo } : {}),
+    ...(isView ? {} : { gathered: gather(runs, elementCount(shape) / width, isMixed, file) }),
   };
 }
 
