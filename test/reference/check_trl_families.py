@@ -27,11 +27,12 @@ def make(family, folder):
     """A random model of a tiny decoder's configuration, with the words above as vocabulary."""
     torch.manual_seed(3)
     config = AutoConfig.from_pretrained(FIXTURES / family)
-    # PyTorch's grouped products take rows of 16 bytes.
+    # PyTorch's grouped products take rows of 16 bytes. Where both matrices of experts had one shape, factors would fit either.
     text = config.get_text_config()
-    for name in ("moe_intermediate_size", "moe_shared_expert_intermediate_size", "moe_latent_size", "shared_expert_intermediate_size"):
+    widths = {"moe_intermediate_size": 12, "moe_shared_expert_intermediate_size": 12, "shared_expert_intermediate_size": 12, "moe_latent_size": 8}
+    for name, width in widths.items():
         if getattr(text, name, None):
-            setattr(text, name, 12)
+            setattr(text, name, width)
     if getattr(text, "vocab_size_per_layer_input", None):
         text.vocab_size_per_layer_input = len(WORDS)
     for one in {id(one): one for one in (config, text)}.values():
