@@ -1,6 +1,6 @@
 // Microsoft's Phi.
 import type { Family } from "./page/family.js";
-import type { GgufMetadata } from "./page/llama-cpp.js";
+import { type GgufMetadata, readPart } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
 import { OUTSIDE, PRE_NORMS } from "./page/tensor-names.js";
 import { sameWindow } from "./page/traits.js";
@@ -60,12 +60,11 @@ export const phi: readonly Family[] = [
   },
 ];
 
-function rotation({ number, values }: GgufMetadata) {
-  const [hidden = 0, heads = 1] = [number("embedding_length"), number("attention.head_count")];
-  const rotated = number("rope.dimension_count") ?? hidden / heads;
+function rotation(read: GgufMetadata) {
+  const { number, values } = read;
   const [long, short] = [values("rope_factors_long.weight"), values("rope_factors_short.weight")];
   return {
-    partial_rotary_factor: rotated / (hidden / heads),
+    partial_rotary_factor: readPart(read),
     ...(long && short
       ? {
           original_max_position_embeddings: number("rope.scaling.original_context_length"),
