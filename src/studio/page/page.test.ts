@@ -6,9 +6,22 @@ import { gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Analysis, expert } from "../protocol/index.js";
+import { readableOn } from "./explorer/colour.js";
 import { histogram, jaccard, totalJaccard } from "./explorer/figures.js";
 import { decimalText, percentText } from "./format.js";
 import { nameFor, nameProblem } from "./names.js";
+
+it("numbers are readable on any colour", () => {
+  const channel = fc.integer({ min: 0, max: 255 });
+  fc.assert(
+    fc.property(channel, channel, channel, (...colour) => {
+      const linear = colour.map((value) => (value <= 10 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+      const light = linear.reduce((sum, value, i) => sum + value * ([0.2126, 0.7152, 0.0722][i] ?? 0), 0);
+      const contrast = readableOn(...colour) === "#000" ? (light + 0.05) / 0.05 : 1.05 / (light + 0.05);
+      expect(contrast).toBeGreaterThanOrEqual(4.5);
+    }),
+  );
+});
 
 describe("names of experts", () => {
   it("any source gets a name that the protocol takes and no other expert has", () => {

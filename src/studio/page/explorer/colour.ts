@@ -24,9 +24,16 @@ export function colourAt(colours: Ramp, t: number): string {
   return colours[Math.round(Math.min(1, Math.max(0, t)) * (colours.length - 1))] ?? "";
 }
 
+/** Black or white, by the contrast with a colour from 0 to 255: one of them has at least 4.5 to 1 with any (WCAG 2.2). */
+export function readableOn(...colour: readonly [red: number, green: number, blue: number]): string {
+  const [red = 0, green = 0, blue = 0] = colour.map((value) =>
+    value <= 10.31475 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4,
+  );
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000" : "#fff";
+}
+
 /** Tokens as they are now, light or dark. */
 export interface Palette {
-  readonly paper: string;
   readonly empty: string;
   readonly ink: string;
   /** By position among the experts, from 0. */
@@ -50,7 +57,7 @@ function readPalette(): Palette {
   const style = getComputedStyle(document.documentElement);
   const token = (name: string) => style.getPropertyValue(`--${name}`).trim();
   return {
-    ...{ paper: token("paper"), empty: token("raised"), ink: token("ink"), conflict: token("danger") },
+    ...{ empty: token("raised"), ink: token("ink"), conflict: token("danger") },
     expert: (at) => token(`expert-${accentOf(at)}`),
   };
 }

@@ -18,7 +18,7 @@ import {
   totalShare,
   type View,
 } from "./figures.js";
-import { DEEP, Heatmap } from "./heatmap.js";
+import { Heatmap } from "./heatmap.js";
 import { Legend } from "./legend.js";
 import { PairPanel } from "./pair-panel.js";
 import { PaperPanel } from "./paper-panel.js";
@@ -98,7 +98,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
           };
           const number = (place: HeatmapCell) => {
             const share = shareOf(data, expert, place, steps);
-            return share === null ? null : { text: String(Math.round(100 * share)), isDeep: share / top > DEEP };
+            return share === null ? null : String(Math.round(100 * share));
           };
           const longest = Math.max(0.01, ...(scale === "all" ? layerShares.flat() : (layerShares[expert] ?? [])));
           const bars = {
@@ -119,7 +119,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
               </header>
               <Heatmap
                 {...{ label: `Changes of ${names[expert]}`, layers: data.layers, columns: data.columns }}
-                {...{ colour, number, bars, ink: palette.ink, paper: palette.paper }}
+                {...{ colour, number, bars, ink: palette.ink }}
                 {...{ cursor, onCursor: setCursor, describe: describe(expert) }}
               />
             </section>

@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { placeBeside } from "../components/basics.js";
 import { actionOf } from "../keys.js";
+import { readableOn } from "./colour.js";
 import type { HeatmapCell } from "./figures.js";
 
 interface Props {
@@ -10,13 +11,12 @@ interface Props {
   readonly columns: readonly string[];
   /** Colour of a cell; null where there is nothing. Another function draws again. */
   readonly colour: (place: HeatmapCell) => string | null;
-  /** What is written in a cell where there is room, and whether its colour is near the end of the scale. */
-  readonly number?: (place: HeatmapCell) => { readonly text: string; readonly isDeep: boolean } | null;
+  /** What is written in a cell where there is room. */
+  readonly number?: (place: HeatmapCell) => string | null;
   /** Bars at the right: of each layer, its share of the longest. */
   readonly bars?: { readonly colour: string; readonly of: (layer: number) => number };
-  /** Colours of the lines around the cursor and of numbers, and of numbers on deep colours. */
+  /** Colour of the lines around the cursor. */
   readonly ink: string;
-  readonly paper: string;
   readonly cursor: HeatmapCell;
   readonly onCursor: (place: HeatmapCell) => void;
   /** Lines of text about a cell: the first is its name. */
@@ -27,11 +27,9 @@ interface Props {
 const [ROW, LEAST_ROW, HEIGHT, BARS] = [18, 6, 640, 44];
 /** Pixels of a cell that has room for a number. */
 const ROOM = { width: 26, height: 13 };
-/** Share of a scale from which the paper's colour is easier to read on its colours than ink. */
-export const DEEP = 0.6;
 
 export function Heatmap(props: Props) {
-  const { label, layers, columns, colour, number, bars, ink, paper, cursor, onCursor, describe } = props;
+  const { label, layers, columns, colour, number, bars, ink, cursor, onCursor, describe } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const bubble = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
@@ -51,7 +49,7 @@ export function Heatmap(props: Props) {
 
   useLayoutEffect(() => {
     const element = canvas.current;
-    const context = element?.getContext("2d");
+    const context = element?.getContext("2d", { willReadFrequently: true });
     if (!element || !context || width === 0) return;
     const scale = devicePixelRatio;
     const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
@@ -65,6 +63,7 @@ export function Heatmap(props: Props) {
     context.font = `${11 * scale}px system-ui, sans-serif`;
     context.textAlign = "center";
     context.textBaseline = "middle";
+    const numbers: { text: string; x: number; y: number }[] = [];
     for (let layer = 0; layer < layers; layer++) {
       const [top, bottom] = [y(layer), y(layer - 1) - gap];
       for (let column = 0; column < columns.length; column++) {
@@ -73,15 +72,20 @@ export function Heatmap(props: Props) {
         const [left, right] = [x(column), x(column + 1) - gap];
         context.fillStyle = fill;
         context.fillRect(left, top, right - left, bottom - top);
-        const written = hasRoom ? number({ layer, column }) : null;
-        if (!written) continue;
-        context.fillStyle = written.isDeep ? paper : ink;
-        context.fillText(written.text, (left + right) / 2, (top + bottom) / 2 + scale / 2);
+        const text = hasRoom ? number({ layer, column }) : null;
+        if (text !== null) numbers.push({ text, x: (left + right) / 2, y: (top + bottom) / 2 });
       }
       if (!bars) continue;
       context.fillStyle = bars.colour;
       const from = x(columns.length) + 4 * scale;
       context.fillRect(from, top, Math.round(bars.of(layer) * (w - from)), bottom - top);
+    }
+    // As painted, since the browser mixes the colours.
+    const painted = numbers.length > 0 ? context.getImageData(0, 0, w, h).data : [];
+    for (const { text, x: middle, y: centre } of numbers) {
+      const at = 4 * (Math.floor(centre) * w + Math.floor(middle));
+      context.fillStyle = readableOn(painted[at] ?? 0, painted[at + 1] ?? 0, painted[at + 2] ?? 0);
+      context.fillText(text, middle, centre + scale / 2);
     }
     context.strokeStyle = ink;
     context.lineWidth = 2 * scale;

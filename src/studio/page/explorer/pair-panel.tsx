@@ -6,7 +6,7 @@ import { Select } from "../components/inputs.js";
 import { decimalText, percentText } from "../format.js";
 import { colourAt, mix, type Palette, ramp } from "./colour.js";
 import { type HeatmapCell, jaccard, pairOf, type Steps, shareOf, totalJaccard } from "./figures.js";
-import { DEEP, Heatmap } from "./heatmap.js";
+import { Heatmap } from "./heatmap.js";
 import { Legend } from "./legend.js";
 
 interface Props {
@@ -73,8 +73,7 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
   const number = (place: HeatmapCell) => {
     const found = measure === "overlay" ? null : value(place);
     if (found === null) return null;
-    const isDeep = Math.abs(measure === "conflict" ? found / mostConflict : found) > DEEP;
-    return { text: measure === "cosine" ? decimalText(found, 1) : String(Math.round(100 * found)), isDeep };
+    return measure === "cosine" ? decimalText(found, 1) : String(Math.round(100 * found));
   };
   const describe = (place: HeatmapCell) => {
     const cell = pair?.cells[place.layer]?.[place.column];
@@ -115,7 +114,7 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
       </header>
       <Heatmap
         {...{ label: `${names[a]} and ${names[b]}`, layers: data.layers, columns: data.columns }}
-        {...{ colour, number, ink: palette.ink, paper: palette.paper, cursor, onCursor, describe }}
+        {...{ colour, number, ink: palette.ink, cursor, onCursor, describe }}
       />
       <footer class="row apart small soft numeric">
         {measure === "overlay" ? (

@@ -27,7 +27,7 @@ export function PaperPanel({ kind, maps, cells, columns, palette, cursor, onCurs
   };
   const number = (place: HeatmapCell) => {
     const share = cellAt(place);
-    return share === null ? null : { text: String(Math.round(100 * share)), isDeep: share / most > 0.5 };
+    return share === null ? null : String(Math.round(100 * share));
   };
   const describe = (place: HeatmapCell) => {
     const share = cellAt(place);
@@ -45,7 +45,7 @@ export function PaperPanel({ kind, maps, cells, columns, palette, cursor, onCurs
       </header>
       <Heatmap
         {...{ label: name, layers: cells.length, columns, colour, number, describe }}
-        {...{ ink: palette.ink, paper: palette.paper, cursor, onCursor }}
+        {...{ ink: palette.ink, cursor, onCursor }}
       />
     </section>
   );
