@@ -204,7 +204,9 @@ describe("a demo's page", () => {
     const swahili = [2, 1, 0].map((layer) => [`layer ${layer}`, "math", "Swahili", "Swahili"]);
     expect(rows.slice(0, -1)).toEqual([...math, ...swahili]);
     expect(rows.at(-1)?.[0]).toBe("embeddings, output");
-    expect(page).toContain("The swap has layers 0-2 of the Swahili expert and layers 3-7 of the math expert.");
+    expect(page).toContain(
+      "The swap takes layers 0-2 from swahili, layers 3-15 from math, embeddings and output from the average of both.",
+    );
     expect(swapRecipe(result.status, out)).toMatchObject({
       ...{ method: "swap", task: "math-expert", language: "swahili-expert", bottom: 3, top: 0 },
     });

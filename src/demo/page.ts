@@ -2,7 +2,6 @@
 import { join } from "node:path";
 import { experimentPage } from "../experiment/report/index.js";
 import { type Figure, layerGrid, type Page, right, type Section } from "../figures/index.js";
-import { formatRanges } from "../kit/printing/index.js";
 import { type Analysis, analyzeExperts, heatmapOf } from "../merge/analysis/index.js";
 import type { PlanSummary } from "../merge/output/index.js";
 import { MINIATURE_MODELS } from "./miniature.js";
@@ -14,6 +13,7 @@ import {
   MARKS_LEGEND,
   type ModelAnswers,
   mainAnswers,
+  mainRows,
   type Problem,
   shownProblems,
 } from "./results.js";
@@ -37,7 +37,7 @@ export async function demoPage(result: DemoResult, signal?: AbortSignal): Promis
     verdicts: [{ title: "", text: demoAnswer(result), isOpen: !isClear(result) }],
     sections: [
       questionSection(result, problems, mainAnswers(result, shown)),
-      swapSection(await swapLayersOf(status, out)),
+      swapSection(await swapLayersOf(status, out), mainRows(result).at(-1)?.bar.about ?? ""),
       ...page.sections,
       changesSection(analysis),
       START,
@@ -91,8 +91,8 @@ function answersTable(problems: readonly Problem[], models: readonly ModelAnswer
 
 const SOURCES: Readonly<Record<string, string>> = { task: "math", language: "Swahili", base: "base" };
 
-/** The three models side by side, the output at the top. */
-function swapSection(ownership: PlanSummary["ownership"] | undefined): Section {
+/** The three models side by side, the output at the top. @param about whose each layer is, in words */
+function swapSection(ownership: PlanSummary["ownership"] | undefined, about: string): Section {
   const of = (source: string) => ({ text: SOURCES[source] ?? source, kind: source });
   const cell = (origins: readonly (readonly string[])[]) => {
     const [first = []] = origins;
@@ -102,12 +102,6 @@ function swapSection(ownership: PlanSummary["ownership"] | undefined): Section {
   const layers = ownership ?? [];
   // The output at the top; what is outside the layers is last.
   const shown = [...layers.slice(0, -1).toReversed(), ...layers.slice(-1)];
-  const from = (source: string) => {
-    const own = layers.flatMap(({ layer, origins }) =>
-      layer !== null && origins.length === 1 && origins[0]?.length === 1 && origins[0][0] === source ? [layer] : [],
-    );
-    return own.length === 0 ? "no layer" : `${own.length === 1 ? "layer" : "layers"} ${formatRanges(own)}`;
-  };
   const grid: Figure = {
     kind: "grid",
     title: "",
@@ -122,9 +116,8 @@ function swapSection(ownership: PlanSummary["ownership"] | undefined): Section {
     id: "swap",
     title: "The swap",
     lead:
-      `The swap has ${from("language")} of the Swahili expert and ${from("task")} of the math expert. Text enters at layer 0, the ` +
-      "bottom, and the answer leaves at the top. Layers are copied, and nothing is trained. Of the choices of layers in the plan, " +
-      "this one was best on 200 other problems.",
+      `The swap takes ${about}. Text enters at layer 0, the bottom, and the answer leaves at the top. Layers are copied, and ` +
+      "nothing is trained. Of the choices of layers in the plan, this one was best on 200 other problems.",
     figures: layers.length > 0 ? [grid] : [],
   };
 }

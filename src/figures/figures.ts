@@ -26,8 +26,6 @@ export interface Section {
   readonly id: string;
   readonly title: string;
   readonly lead?: string;
-  /** Legend of the bar colors. */
-  readonly legend?: readonly { readonly kind: string; readonly label: string }[];
   /** Whether the first figure is narrow and the others are beside it, where there is room. */
   readonly isBeside?: boolean;
   readonly figures: readonly Figure[];

@@ -3,7 +3,7 @@ export { hasDefaultLayers, LAYER_COUNTS, presetLayers } from "./layer-owner.js";
 export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export { STATISTICS, type StatisticsKind } from "./methods/method.js";
-export { type SwapRecipe, swapOwners } from "./methods/swap.js";
+export { type SwapRecipe, swapInWords, swapOwners } from "./methods/swap.js";
 export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
 export { isOnFactors } from "./plan/factor-sources.js";
 export { openPlan } from "./plan/open-plan.js";

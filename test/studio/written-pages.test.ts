@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { experimentPage } from "../../src/experiment/report/page.js";
-import { reportPage } from "../../src/figures/index.js";
+import { pageWithData, reportPage } from "../../src/figures/index.js";
 import { analyze } from "../../src/index.js";
 import { describeInBrowser, openBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
@@ -95,6 +95,40 @@ describeInBrowser("written pages", () => {
     expect(await sheet.count()).toBe(0);
   });
 
+  it("a page for raters keeps its focus, and shows each pair from its beginning", async () => {
+    const long = "Asha alikuwa na ndizi tisa. ".repeat(60);
+    const pairs = [1, 2, 3].map((id) => ({
+      task: "quiz",
+      id: `${id}`,
+      prompt: long,
+      answers: [long, "x".repeat(300)],
+    }));
+    writeFileSync(at("rating.html"), await pageWithData("#rating-page", { seed: 0, digest: "", pairs, equal: 3 }));
+    await page.goto(pathToFileURL(at("rating.html")).href);
+    await expectAccessible();
+    await page.setViewportSize({ width: 390, height: 844 });
+    const next = page.getByRole("button", { name: "Next" });
+    await next.focus();
+    for (const place of [2, 3, 3]) {
+      await page.keyboard.press("Enter");
+      const box = await page.getByRole("heading", { name: `Pair ${place} of 3` }).boundingBox();
+      expect(box?.y).toBeGreaterThanOrEqual(0);
+      expect(box?.y).toBeLessThan(100);
+      expect(await page.evaluate("document.activeElement.id")).toBe("after");
+    }
+    expect(await next.getAttribute("aria-disabled")).toBe("true");
+    const state = page.getByRole("status");
+    for (const _ of [1, 2]) await page.getByRole("button", { name: "Previous" }).click();
+    // In the note, digits are text.
+    await page.getByRole("textbox").pressSequentially("12");
+    for (const rated of [0, 1, 2]) {
+      expect(await state.innerText()).toBe(`${rated} of 3 rated; 3 equal answers are left out`);
+      await page.getByRole("button", { name: "A is better" }).click();
+    }
+    expect(await state.innerText()).toMatch(/^3 of 3 rated; 3 equal answers are left out\. Save the choices/);
+    await expectAccessible();
+  });
+
   it("a report begins with its verdict, and shows intervals on request", async () => {
     const { report } = reportOf(PLAN, ({ model }) => (typeof model === "string" ? 3 : 6));
     writeFileSync(at("report.html"), await reportPage(experimentPage(report)));
@@ -119,5 +153,24 @@ describeInBrowser("written pages", () => {
     );
     expect((range?.width ?? 0) / (track?.width ?? 1)).toBeGreaterThan(0.3);
     await expectAccessible();
+  });
+
+  it("a report of long names has no letter a line, and nothing off the page", async () => {
+    const [math, swahili] = ["mathematics", "swahili_with_some_more"].map(
+      (name) => `${name}-${"pretrained".repeat(7)}`,
+    );
+    const { report } = reportOf(
+      PLAN.replaceAll("math", math ?? "").replaceAll("swahili", swahili ?? ""),
+      ({ model }) => (typeof model === "string" ? 3 : 6),
+    );
+    writeFileSync(at("long.html"), await reportPage(experimentPage(report)));
+    await page.goto(pathToFileURL(at("long.html")).href);
+    await expectAccessible();
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 844 });
+      const boxes = await Promise.all((await page.locator(".named tbody th").all()).map((one) => one.boundingBox()));
+      // Of a folded table there is no box.
+      for (const { width: own } of boxes.flatMap((box) => box ?? [])) expect(own).toBeGreaterThan(120);
+    }
   });
 });

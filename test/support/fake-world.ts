@@ -21,6 +21,7 @@ export const fakeFacts: Facts = {
   dataIdentity: (run) => JSON.stringify(run.data),
   task: ({ task, limit }) => ({
     ...{ name: task, title: task, protocol: "fake@1, 0-shot", items: Math.min(ITEMS, limit ?? ITEMS) },
+    example: `What is asked by ${task}?`,
     ...{ digest: `items of ${task}`, scale: "share", isMean: true, executes: false },
     metric: { name: "value", title: "", of: "value", by: "mean", scale: "share" },
   }),

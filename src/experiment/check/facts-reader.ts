@@ -1,6 +1,6 @@
 // Reads what a plan names and its steps depend on: models, data and tasks. Collects problems instead of throwing them.
 import { resolve } from "node:path";
-import { MISSING_DATA, protocolTitle } from "../../evaluate/tasks/index.js";
+import { type Item, MISSING_DATA, protocolTitle } from "../../evaluate/tasks/index.js";
 import {
   type Checkpoint,
   foldersOf,
@@ -177,6 +177,7 @@ export class ReadFacts implements Facts {
         title: task.title,
         protocol: protocolTitle(task),
         items: items.length,
+        example: exampleOf(items[0]),
         digest: taskDigest(task, items),
         scale: headline?.scale ?? "share",
         isMean: headline?.by === "mean",
@@ -264,6 +265,9 @@ export class ReadFacts implements Facts {
     );
   }
 }
+
+const exampleOf = (item: Item | undefined) =>
+  item?.prompt.form === "text" ? item.prompt.own : item?.prompt.messages.at(-1)?.content;
 
 /** Items of a task that failed to be read: with few, a search would have none to see, and its configurations no steps. */
 const ASSUMED_ITEMS = 1000;

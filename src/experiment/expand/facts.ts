@@ -12,6 +12,8 @@ export interface TaskFacts {
   /** `layergraft/mgsm-native-cot@1, 8-shot`. */
   readonly protocol: string;
   readonly items: number;
+  /** What the first item asks, without what all begin with. */
+  readonly example?: string | undefined;
   /** Digest of prompts, expected answers and how answers are judged. */
   readonly digest: string;
   /** Unit of the first score: a share from 0 to 1, or points such as BLEU. */

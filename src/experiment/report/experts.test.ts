@@ -24,7 +24,7 @@ it("names the start and the kind of training of each expert", () => {
   ]);
   expect(markdownOf(report)).toContain("| again-1 | again | graft | only layers 0-1 | again-1 after ");
   expect(experimentPage(report).lead).toBe(
-    "Experts (math, swahili, again) fine-tuned from b, 1.2 billion parameters, 16 layers, and then from graft, merged and compared on quiz.",
+    "Experts (math, swahili, again) fine-tuned from b, 1.2 billion parameters, 16 layers, and then from graft, merged and compared on quiz. The layer swap takes layers 0, 15 from swahili, layers 1-14 from math, embeddings and output from the average of both.",
   );
 });
 

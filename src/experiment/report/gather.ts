@@ -65,7 +65,7 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
   const head = headOf(experiment, status);
   const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
   const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
-  const main = overviews(sheet, plan);
+  const main = overviews(sheet, plan, world.base?.layers);
   const byModel = sheet.models.map((model) => scoresOf(model, sheet));
   const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet)]);
   return {

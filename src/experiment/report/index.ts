@@ -2,7 +2,7 @@ export { compareRow } from "./comparisons.js";
 export { adviceOnFailures, outlookLines, programLines, statusLines } from "./dry-run-and-status.js";
 export { writeReport } from "./files.js";
 export { gatherReport } from "./gather.js";
-export { experimentPage, flipsFigure } from "./page.js";
+export { exampleText, experimentPage, flipsFigure, inWords } from "./page.js";
 export { downloadsOn, noteOf, progressOf } from "./progress.js";
 export { findRecipe, RECIPES, REPORT, recipeIn, recipeText } from "./recipes.js";
 export type { ExperimentReport, Lead, Overview, OverviewBar, ReportHeatmap } from "./report-data.js";

@@ -58,6 +58,31 @@ describe("rows of the main tables", () => {
     );
   });
 
+  it("say in words whose each layer is, and what a method does that its name does not say", () => {
+    const merges = `
+merges:
+  - { name: swap, recipe: { method: swap, task: math, language: swahili, bottom: 2, top: 1, top_transition: 1 } }
+  - { name: attention, recipe: { method: swap, task: math, language: swahili, layers: { language: "0-1,15" }, parts: attention, outside: task } }
+  - { name: swap of soups, recipe: { method: swap, task: { method: soup, models: [math, other-math] }, language: language, bottom: 16, top: 0 } }
+  - { name: equal soup, recipe: { method: soup, models: [math, swahili] } }
+  - { name: soup 3 to 1, recipe: { method: soup, models: [{ model: math, weight: 3 }, swahili] } }
+  - { name: trimmed, recipe: { method: ties, models: [math, swahili], base: base } }
+  - { name: TIES, recipe: { method: ties, models: [math, swahili], base: base } }
+`;
+    expect(rowsOf(HEAD + merges + TASKS).map(({ about }) => about)).toEqual([
+      ...["the experts start from it", "", "", "", ""],
+      "layers 0-1, 15 from swahili, layers 2-13 from math, layer 14 and embeddings and output from the average of both",
+      "attention of layers 0-1, 15 from swahili, layers 2-14 and all other parts and embeddings and output from math",
+      "layers 0-15 from the language expert, embeddings and output from the average of both",
+      ...["mean of all parameters", "mean of all parameters, weighted 3, 1", "TIES", ""],
+    ]);
+    const { lead, sections } = experimentPage(reportOf(HEAD + merges + TASKS, strength).report);
+    expect(lead).toMatch(/ The best layer swap takes layers 0-1, 15 from swahili, /);
+    const [bars] = sections.find(({ id }) => id === "overview")?.figures ?? [];
+    expect(JSON.stringify(bars)).toContain('"detail":"the experts start from it"');
+    expect(bars?.note).toContain(" Such as: “What is asked by own_sw.yaml?”");
+  });
+
   it("are of every task, with the models that are evaluated on it", () => {
     const { report } = reportOf(HEAD + MERGES + TASKS, strength);
     expect(report.overviews.map(({ title }) => title)).toEqual(["own_sw.yaml", "own_en.yaml"]);
@@ -69,10 +94,13 @@ describe("rows of the main tables", () => {
   it("name the first configuration if the plan has no default", () => {
     const [, , , , , first, chosen, ties] = rowsOf(HEAD + GRID);
     expect([first?.label, first?.detail]).toEqual(["graft, first of the grid", "bottom 1, top 0"]);
-    expect([chosen?.label, chosen?.detail]).toEqual(["graft, chosen on other items", "bottom 2, top 1"]);
+    expect([chosen?.label, chosen?.detail]).toEqual(["graft, chosen", "bottom 2, top 1"]);
     expect(ties?.label).toBe("TIES");
     const named = rowsOf(HEAD + GRID.replace("top: [0, 1] }", "top: [0, 1] }, default: { bottom: 2, top: 1 }"));
-    expect(named[5]).toMatchObject({ label: "graft, default and chosen on other items", detail: "bottom 2, top 1" });
+    expect(named[5]).toMatchObject({ label: "graft, default and chosen", detail: "bottom 2, top 1" });
+    expect(named[5]?.about).toMatch(/^layers 0-1, 15 from swahili, layers 2-14 from math, /);
+    // The mean of a search's configurations has no layers.
+    expect(rowsOf(`${HEAD + GRID}search: { choose_on: test }`).find(({ isSummary }) => isSummary)?.about).toBe("");
   });
 
   it("have the grid's first configuration where CMA-ES searches the grid, and the middle of a space", () => {
@@ -108,7 +136,7 @@ evaluate: { tasks: ["mgsm_{language}"] }`;
     const bars = reportOf(text, strength, { suggested }).report.overviews[0]?.bars.slice(5);
     expect(bars?.map(({ label, detail, mean }) => [label, detail, mean])).toEqual([
       ["suggested, first suggestion", "paper-default", 0.75],
-      ["suggested, chosen on other items", "wide", expect.closeTo(10 / 12, 12)],
+      ["suggested, chosen", "wide", expect.closeTo(10 / 12, 12)],
     ]);
   });
 });
@@ -134,7 +162,7 @@ describe("how the best was chosen", () => {
 it("names the rows without results", () => {
   // With the first answers, which the default's are among, and no answer of the chosen one to what is reported.
   const { overviews } = reportOf(HEAD + GRID, strength, { rounds: 1 }).report;
-  expect(overviews[0]?.missing).toBe("Not known yet: “graft, chosen on other items”.");
+  expect(overviews[0]?.missing).toBe("Not known yet: “graft, chosen”.");
   expect(overviews[0]?.bars.at(-1)?.label).toBe("TIES");
   expect(reportOf(HEAD + GRID, strength).report.overviews[0]?.missing).toBe("");
 });
@@ -215,8 +243,8 @@ merges: [{ name: graft, recipe: { method: swap, task: math, language: language, 
 evaluate: { tasks: ["mgsm_{language}", mgsm_en] }`;
   const { overviews } = reportOf(text, ({ model }) => (typeof model === "object" && model.bottom === 2 ? 8 : 2)).report;
   expect(overviews.map(({ title, bars }) => [title, bars.map(({ label }) => label).slice(-4)])).toEqual([
-    ["mgsm_sw", ["math", "swahili", "graft, first of the grid", "graft, chosen on other items"]],
-    ["mgsm_te", ["math", "telugu", "graft, first of the grid", "graft, chosen on other items"]],
+    ["mgsm_sw", ["math", "swahili", "graft, first of the grid", "graft, chosen"]],
+    ["mgsm_te", ["math", "telugu", "graft, first of the grid", "graft, chosen"]],
     [
       "mgsm_en",
       [
@@ -273,7 +301,7 @@ controls: { kinds: [random, reverse, itself], draws: 2 }
       const [first] = made(graft, reverse).overviews;
       return [first?.bars.filter(({ isBest }) => isBest).map(({ label }) => label), first?.verdict];
     };
-    const label = "graft, first of the grid and chosen on other items";
+    const label = "graft, chosen";
     const lead = (score: string, except: string) =>
       expect.stringMatching(
         new RegExp(`^graft scores ${score}%, .* It is significantly above every other row${except}\\.$`),

@@ -11,6 +11,7 @@ import type { Role } from "../plan/plan-values.js";
 import { fieldsAt, pointOf } from "../plan/space.js";
 import { compareRow } from "./comparisons.js";
 import type { Lead, Overview, OverviewBar, OverviewRow } from "./report-data.js";
+import { mergeInWords } from "./row-words.js";
 import { type Sheet, scoreIn, UNKNOWN_MODEL } from "./score-sheet.js";
 
 /** How an average is formed. */
@@ -41,9 +42,10 @@ export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
   return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked, ...sheet.averages.keys()])];
 }
 
-export function overviews(sheet: Sheet, plan: ExperimentPlan): Overview[] {
+/** @param layers of the base; undefined if they are not known */
+export function overviews(sheet: Sheet, plan: ExperimentPlan, layers: number | undefined): Overview[] {
   return tasksIn(sheet, plan).flatMap((task): Overview[] => {
-    const rows = rowsOf(task, sheet, plan);
+    const rows = rowsOf(task, sheet, plan, layers);
     const found = overview(task, rows, sheet);
     const choice = [found.choice, checkpointChoice(task, rows, sheet, plan)].filter((part) => part !== "").join(" ");
     return [{ ...found, choice }];
@@ -57,7 +59,7 @@ const ROLES: Readonly<Record<Role, string>> = {
   other: "expert",
 };
 
-function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
+function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number | undefined): Row[] {
   const experts = Object.entries(plan.experts).flatMap(([expertGroup, { role, language }], own): Row[] => {
     const models = sheet.experts
       .filter((expert) => expert.expertGroup === expertGroup && sheet.isEvaluated(expert.name, task))
@@ -65,7 +67,7 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
     if (models.length === 0) return [];
     const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
     const kind = role === "joint" ? "joint" : "expert";
-    return [{ label: expertGroup, entry: expertGroup, detail, own, kind, models, isChosen: false }];
+    return [{ label: expertGroup, entry: expertGroup, about: "", detail, own, kind, models, isChosen: false }];
   });
   const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
     const models = sheet.merges.filter(
@@ -74,17 +76,35 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan): Row[] {
         sheet.isEvaluated(model.name, task) &&
         (merge.figure === undefined || model.configuration.isDefault),
     );
-    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet);
-    return byLanguage(merge.name, models).flatMap(([name, inLanguage]) => mergeRows(name, inLanguage, task, sheet));
+    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet, layers);
+    return byLanguage(merge.name, models).flatMap(([name, inLanguage]) =>
+      mergeRows(name, inLanguage, task, sheet, layers),
+    );
   });
-  const base: Row = { label: "base", entry: "base", detail: "", kind: "base", models: ["base"], isChosen: false };
+  const about = "the experts start from it";
+  const base: Row = {
+    label: "base",
+    entry: "base",
+    about,
+    detail: "",
+    kind: "base",
+    models: ["base"],
+    isChosen: false,
+  };
   return [...(sheet.isEvaluated("base", task) ? [base] : []), ...experts, ...merges];
 }
 
-function mergeRows(name: string, models: readonly MergeModel[], task: string, sheet: Sheet): Row[] {
+function mergeRows(
+  name: string,
+  models: readonly MergeModel[],
+  task: string,
+  sheet: Sheet,
+  layers: number | undefined,
+): Row[] {
   const row = (label: string, some: readonly MergeModel[], isChosen = false): Row => ({
     label,
     entry: name,
+    about: mergeInWords(some, layers),
     detail: configurationsIn(some),
     kind: kindOf(some),
     isChosen,
@@ -103,15 +123,19 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
   const chosen = models.filter(({ configuration, group }) => configuration.label === sheet.chosenLabel(group));
   const isOpen = searched.some(({ group }) => sheet.chosenLabel(group) === undefined);
   const standard = `${name}, ${defaultName(models)}`;
-  const where = `chosen on ${chosenOn(task, models, sheet)}`;
+  const where = chosenOn(task, models, sheet);
   const best = `${name}, ${where}`;
   const isDefault =
     chosen.length > 0 && chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
   const all = configurationsEvaluated(models, task, sheet);
+  // The first of a grid means nothing to a reader.
+  const isNamed = models.some(({ merge }) => merge.default !== undefined || merge.space !== undefined);
   return [
     ...(isDefault || defaults.length === 0 ? [] : [row(standard, defaults)]),
     ...(chosen.length === 0 || isDefault ? [] : [row(best, chosen, true)]),
-    ...(isDefault ? [{ ...row(`${standard} and ${where}`, chosen, true), labels: [standard, best] }] : []),
+    ...(isDefault
+      ? [{ ...row(isNamed ? `${standard} and ${where}` : best, chosen, true), labels: [standard, best] }]
+      : []),
     ...(isOpen ? [{ ...row(best, []), models: [UNKNOWN_MODEL], detail: "" }] : []),
     ...(all === 0 ? [] : [{ ...row(`${name}, mean over ${all} configurations`, models), detail: "", isSummary: true }]),
   ];
@@ -138,12 +162,12 @@ function defaultName(models: readonly MergeModel[]): string {
   return Object.keys(first?.merge.grid ?? {}).length > 0 ? "first of the grid" : "first configuration";
 }
 
-/** The items by which configurations were chosen, as seen from a task. */
+/** By what configurations were chosen, as seen from a task; other items of it are the rule. */
 function chosenOn(task: string, models: readonly MergeModel[], sheet: Sheet): string {
   const groups = new Set(models.map(({ group }) => group));
   const deciding = new Set([...groups].flatMap((group) => [...(sheet.searchOf(group)?.splits.keys() ?? [])]));
-  if (!deciding.has(task)) return [...deciding].map((name) => sheet.titleOf(name)).join(" and ");
-  return sheet.heldOut(task) ? "other items" : "these items";
+  if (!deciding.has(task)) return `chosen on ${[...deciding].map((name) => sheet.titleOf(name)).join(" and ")}`;
+  return sheet.heldOut(task) ? "chosen" : "chosen on these items";
 }
 
 /** Configurations of a row. Each group has its own search, so they may differ. */
@@ -181,6 +205,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}`,
     title: facts?.title ?? sheet.titleOf(task),
     protocol: facts?.protocol ?? AVERAGE_PROTOCOL,
+    example: facts?.example,
     scale,
     items: itemsOf(task, sheet),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet) + controlled : "",
@@ -193,7 +218,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     rows: cells
       .filter(({ cell }) => cell.value !== null)
-      .map(({ row: { label, kind, own, detail } }) => ({ label, kind, own, detail })),
+      .map(({ row: { label, kind, own, about, detail } }) => ({ label, kind, own, about, detail })),
     bars: known.map(({ row: { isChosen: _, entry: __, ...row }, ...score }): OverviewBar => {
       return { ...row, ...score, isBest: row.label === best?.label && row.detail === best.detail };
     }),

@@ -66,7 +66,6 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     {
       id: "overview",
       title: "The result",
-      legend: legendOf(overviews),
       figures: overviews.flatMap((overview) => [
         barFigure(overview === headline ? { ...overview, verdict: "" } : overview, shownRecipes),
         ...leadFigure(overview),
@@ -80,7 +79,6 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     {
       id: "lines",
       title: "Scores along one setting",
-      lead: report.lines.some(({ verdict }) => verdict !== "") ? DIFFERENCES : "",
       figures: report.lines.map((lines) => ({ kind: "lines", ...lines, table: linesTable(lines) })),
     },
     {
@@ -157,7 +155,7 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       isOpen: progress.left + progress.waiting + progress.failed > 0 || report.warnings.length > 0,
     },
     sections: withOwnIds(sections.filter(({ figures }) => figures.length > 0)),
-    footer: `${report.intervals} Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
+    footer: `${report.intervals} ${DIFFERENCES} Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
   };
 }
 
@@ -223,7 +221,10 @@ function leadOf({ base, overviews, variants, experts }: ExperimentReport): strin
   const named = overviews.flatMap(({ bars }) => bars.flatMap(({ own, label }) => (own === undefined ? [] : [label])));
   const names = [...new Set(named)];
   const who = names.length > 0 && names.length < 5 ? ` (${names.join(", ")})` : "";
-  return `Experts${who} fine-tuned from ${shortName(base.name)}${size}${layers}, ${merged} and compared on ${what}.`;
+  const swaps = overviews[0]?.bars.filter(({ kind, about }) => kind === "swap" && about !== "") ?? [];
+  const [swap] = swaps.toSorted((a, b) => b.mean - a.mean);
+  const taken = swap ? ` The ${swaps.length > 1 ? "best " : ""}layer swap takes ${swap.about}.` : "";
+  return `Experts${who} fine-tuned from ${shortName(base.name)}${size}${layers}, ${merged} and compared on ${what}.${taken}`;
 }
 
 /** `12 variants of one plan: model (llama, aya), how (full, LoRA), language (Swahili, Bengali, Telugu)` */
@@ -246,38 +247,39 @@ function millions(parameters: number): string {
   return parameters >= 1e6 ? `${(parameters / 1e6).toFixed(1)} million` : `${Math.round(parameters / 1000)} thousand`;
 }
 
-/** Experts have colours of their own. */
-const KINDS: Readonly<Partial<Record<OverviewBar["kind"], string>>> = {
-  base: "base",
-  average: "soup",
-  merge: "other merge",
-  swap: "layer swap",
-  control: "control",
-};
-
-export function legendOf(overviews: readonly Overview[]) {
-  const kinds = new Set<string>(overviews.flatMap(({ bars }) => bars.map(({ kind }) => kind)));
-  return Object.entries(KINDS).flatMap(([kind, label]) => (kinds.has(kind) ? [{ kind, label }] : []));
-}
-
 /** @param recipes to which the labels of rows link */
 export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] = []): Figure {
   const anchors = new Map(recipes.map(({ model, id }) => [model, anchorOf(id)]));
-  const { id, title, protocol, items, choice, verdict, missing, bars, scale } = overview;
+  const { id, title, protocol, example = "", items, choice, verdict, missing, bars, scale } = overview;
   return {
     kind: "bars",
     id,
     title,
-    note: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.`,
+    note: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.${exampleText(example)}`,
     verdict,
     below: [choice, missing].filter((sentence) => sentence !== "").join(" "),
     scale,
     rows: bars.map(({ own, ...bar }) => ({
       ...bar,
+      detail: inWords(bar),
       kind: own === undefined ? bar.kind : ownClass(own),
       target: bar.isSummary ? undefined : anchors.get(bar.models[0] ?? ""),
     })),
   };
+}
+
+/** What a row is, for people. */
+export const inWords = ({ about, detail }: Pick<OverviewBar, "about" | "detail">) =>
+  about === "" || detail === "" ? about + detail : `${about} (${detail})`;
+
+/** Characters of an example, whose question is at the end. */
+const MAX_EXAMPLE = 200;
+
+/** An item, for readers who do not know the task. */
+export function exampleText(prompt: string): string {
+  const text = prompt.trim();
+  if (text === "") return "";
+  return ` Such as: “${text.length > MAX_EXAMPLE ? `…${text.slice(-MAX_EXAMPLE)}` : text}”`;
 }
 
 const anchorOf = (id: string) => `recipe-${id}`;

@@ -28,7 +28,7 @@ describe("recipes", () => {
   const adapter = `../../../../models/org/Base-1B+../../steps/${run}/run/last`;
 
   it("are of trained experts and reported merges, with their rows and commands", () => {
-    const chosen = "layer swap, default and chosen on other items";
+    const chosen = "layer swap, default and chosen";
     expect(report.recipes.map(({ id, rows, command }) => [id, rows, command])).toEqual([
       ["math-1", ["math"], "layergraft experiment plan.yaml export math-1 --out math-1"],
       ...["layer-swap-math-1-x-swahili-1-bottom-2", "layer-swap-math-1-x-swahili-2-bottom-2"].map((id) => [
@@ -77,7 +77,7 @@ describe("recipes", () => {
       /^layer swap is a merge with several rows. Export one of them: layer-swap-math-1-x-swahili-1-bottom-2, layer-swap-math-1-x-swahili-2-/,
     );
     expect(find("tables")).toThrow(/^there is no row tables in the report; there are math-1, layer-swap-/);
-    expect(find("layer swap, default and chosen on other items")).toThrow(
+    expect(find("layer swap, default and chosen")).toThrow(
       "is the mean of 2 models. Export one of them: layer-swap-math-1-x-swahili-1-bottom-2, layer-swap-math-1-x-swahili-2-bottom-2",
     );
   });

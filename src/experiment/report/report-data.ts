@@ -16,6 +16,8 @@ export interface OverviewRow {
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
   /** Of an expert: its position in the plan, which has its colour. */
   readonly own?: number | undefined;
+  /** What it is, in words: whose each layer is, or the method; empty where its name or detail says it. */
+  readonly about: string;
   /** The configuration, or the role of experts. */
   readonly detail: string;
   readonly models: readonly string[];
@@ -52,6 +54,8 @@ export interface Overview {
   readonly task: string;
   readonly title: string;
   readonly protocol: string;
+  /** The question of the first item; undefined for an average. */
+  readonly example?: string | undefined;
   readonly scale: Scale;
   /** `the 150 of 250 items that no search saw` */
   readonly items: string;
@@ -64,7 +68,7 @@ export interface Overview {
   /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
   /** Every row, with or without results; `bars` has those with results, in the same order. */
-  readonly rows: readonly Pick<OverviewRow, "label" | "kind" | "own" | "detail">[];
+  readonly rows: readonly Pick<OverviewRow, "label" | "kind" | "own" | "about" | "detail">[];
   readonly bars: readonly OverviewBar[];
   /** The lead of the highest row; empty if it is tied, or was chosen on these items. */
   readonly leads: readonly Lead[];

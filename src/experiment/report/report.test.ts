@@ -87,7 +87,7 @@ describe("the data of a report", () => {
       ["swahili", 2],
       ["both", 1],
       ["layer swap, default", 4],
-      ["layer swap, chosen on other items", 4],
+      ["layer swap, chosen", 4],
       ["soup", 4],
       ["soups first", 1],
     ]);

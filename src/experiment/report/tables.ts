@@ -14,9 +14,9 @@ import type { ExperimentReport, Flips, Overview, ReportTable, ScoreRow, SearchRo
 export const INTERVALS =
   "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's. Significance is of tests on the same items, and over experts where rows have several, at 5% with Holm's correction.";
 
-/** The rule that `compareItems` follows, as `layergraft compare` prints it. */
+/** The rules that `compareItems` and `crossedDifference` follow. */
 export const DIFFERENCES =
-  "Intervals of differences are 95%, on the same items: where each item is right or wrong in both, Newcombe's for paired shares joined with that of McNemar's exact test, else the bootstrap's, which has none where no item changed.";
+  "Where the models of two rows fill a grid of experts, their difference's interval and p are over other experts as well as other items (Student's t); otherwise over items (McNemar's exact test, or sign flips where items are not just right or wrong). Intervals of differences are 95%, on the same items: where each item is right or wrong in both, Newcombe's for paired shares joined with that of McNemar's exact test, else the bootstrap's, which has none where no item changed.";
 
 export const number = (value: number | null | undefined, scale: NumberCell["scale"]): NumberCell => ({
   value: value !== undefined && Number.isFinite(value) ? value : null,
@@ -68,7 +68,8 @@ function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
   };
 }
 
-const LEADS = `Differences on the same items; significant where p is below 5%. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (Student's t); otherwise over items (McNemar's exact test, or sign flips). ${DIFFERENCES} p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.`;
+const LEADS =
+  "Differences on the same items; significant where p is below 5%. Detectable: the smallest difference that 80 of 100 such studies would show.";
 
 /** The rounds of a search, if there are several, and its configurations. */
 export function searchTables(search: SearchRow): ReportTable[] {
@@ -111,7 +112,7 @@ export function flipsTable(flips: readonly Flips[]): ReportTable {
   return {
     id: "gained-lost",
     title: "What each merge gained and lost",
-    note: `Items that became right, and that became wrong, against a model that the merge could replace, and the p of McNemar's exact test, or of sign flips where items are not just right or wrong. ${DIFFERENCES}`,
+    note: "Items that became right, and that became wrong, against a model that the merge could replace.",
     columns: ["merge", "against", "task", "difference", "95% from", "95% to", "gained", "lost", "p"],
     rows: flips.map(({ model, against, task, scale, difference, interval, gained, lost, pValue }) => [
       ...[model, against, task],

@@ -95,19 +95,8 @@ export const swap = defineMethod({
       ? `Layer swap: layers ${describeLayers(layers)}`
       : `Layer swap: bottom ${bottom}, top ${top}, bottom transition ${bottom_transition}, top transition ${top_transition}`) +
     (parts === "all" ? "" : `, ${[parts].flat().join(", ")} only`),
-  describe: (recipe, name, layers) => {
-    const { bottom = 0, top = 0, bottom_transition, top_transition, outside } = recipe;
-    const averaged = bottom_transition + top_transition;
-    const transitions = averaged > 0 ? `, with ${averaged} averaged between` : "";
-    const taken = recipe.layers
-      ? `layers ${describeLayers(recipe.layers)} from the language expert ${name("language")}, the rest`
-      : `the bottom ${bottom} and top ${top} from the language expert ${name("language")}, the middle`;
-    const rest =
-      outside === "average"
-        ? "Tensors outside the layers are averages of both."
-        : `Tensors outside the layers are the ${outside} expert's.`;
-    return `A layer swap of ${layers} layers: ${taken} from the task expert ${name("task")}${transitions}. ${rest}`;
-  },
+  describe: (recipe, name, layers) =>
+    `A layer swap of ${layers} layers: ${swapInWords(recipe, (field) => `the ${field} expert ${name(field)}`, layers)}.`,
   weighting: ({ weights }) => {
     if (typeof weights === "string") return "equally";
     const [task, language] = weights.map((weight) =>
@@ -120,6 +109,27 @@ export const swap = defineMethod({
 function describeLayers({ language, average: averaged }: NonNullable<SwapRecipe["layers"]>): string {
   const write = (layers: typeof language) => (Array.isArray(layers) ? layers.join(",") : String(layers ?? "none"));
   return write(language) + (averaged === undefined ? "" : ` (averaged: ${write(averaged)})`);
+}
+
+/** `layers 0-1 from swahili, layers 2-7 from math, embeddings and output from the average of both` */
+export function swapInWords(recipe: SwapRecipe, name: (field: "task" | "language") => string, layers: number): string {
+  const owners = [...swapOwners(recipe, layers).entries()];
+  const parts = [recipe.parts].flat();
+  const of = parts.includes("all") ? "" : `${parts.join(", ")} of `;
+  return (["language", "task", "average"] as const)
+    .flatMap((owner) => {
+      const own = owners.flatMap(([layer, one]) => (one === owner ? [layer] : []));
+      const inLayers = `${own.length === 1 ? "layer" : "layers"} ${formatRanges(own)}`;
+      const what = [
+        ...(own.length === 0 ? [] : [owner === "task" ? inLayers : `${of}${inLayers}`]),
+        ...(owner === "task" && of !== "" && own.length < layers ? ["all other parts"] : []),
+        ...(owner === recipe.outside ? ["embeddings and output"] : []),
+      ];
+      return what.length === 0
+        ? []
+        : [`${what.join(" and ")} from ${owner === "average" ? "the average of both" : name(owner)}`];
+    })
+    .join(", ");
 }
 
 /** Fills in the defaults for a depth. @throws RecipeError if the counts exceed the depth */

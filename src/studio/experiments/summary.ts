@@ -2,7 +2,7 @@
 
 import { scoreTexts } from "../../evaluate/index.js";
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
-import type { ExperimentReport, Overview, ReportHeatmap } from "../../experiment/report/index.js";
+import { type ExperimentReport, inWords, type Overview, type ReportHeatmap } from "../../experiment/report/index.js";
 import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../figures/index.js";
 import { visible } from "../../kit/printing/index.js";
 import type { Experiment as Shown } from "../protocol/index.js";
@@ -109,14 +109,14 @@ function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown
   const rows = new Map(overviews.flatMap(({ rows: own }) => own.map((row) => [keyOf(row), row] as const)));
   const cells = overviews.map(cellsOf);
   const recipes = new Map(report.recipes.map(({ id, model }) => [model, id]));
-  return [...rows].map(([key, { label, detail, kind, own = null }]) => {
+  return [...rows].map(([key, { label, kind, own = null, ...row }]) => {
     const models = new Set(
       overviews.flatMap(({ bars }) => bars.filter((bar) => keyOf(bar) === key)).flatMap((bar) => bar.models),
     );
     const [model = ""] = models;
     return {
       label: clip(label),
-      detail: clip(detail),
+      detail: clip(inWords(row)),
       ...{ kind, own },
       recipe: (models.size === 1 && recipes.get(model)) || null,
       cells: cells.map((own) => own.get(key) ?? null),

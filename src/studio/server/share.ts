@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { compareResults, type MethodComparison, readVerdicts } from "../../evaluate/index.js";
 import { isSignificant, turned } from "../../evaluate/scoring/index.js";
-import { flipsFigure } from "../../experiment/report/index.js";
+import { exampleText, flipsFigure } from "../../experiment/report/index.js";
 import {
   type Bars,
   type Figure,
@@ -30,8 +30,6 @@ import { itemsOf, listEvaluations } from "./evaluations.js";
 import { changesOf, whyLayers } from "./share-changes.js";
 
 const MAX_TASKS = 6;
-/** Characters of an example, whose question is at the end. */
-const MAX_EXAMPLE = 300;
 
 /** A model as the page calls it, with its colour. */
 interface Named {
@@ -302,8 +300,7 @@ async function exampleOf(name: string, { task }: Evaluation["tasks"][number], pr
   const [first] = await readVerdicts(join(project, EVALUATIONS, name), task);
   if (!first) return "";
   const [item] = await itemsOf({ names: [name], task, metric: "", ids: [first.id] }, project);
-  const prompt = item?.prompt.trim() ?? "";
-  return ` Such as: “${prompt.length > MAX_EXAMPLE ? `…${prompt.slice(-MAX_EXAMPLE)}` : prompt}”`;
+  return exampleText(item?.prompt ?? "");
 }
 
 /** Sentences of a plan may name files. */
