@@ -259,7 +259,7 @@ describe("of files in the wild", () => {
     ["llama", {}, ["blk.9.attn_k.weight"], /has tensors that a Llama model does not have: blk\.9\.attn_k\.weight/],
     [
       "glm4_moe",
-      { "glm4moe.expert_count": 7 },
+      { "glm4moe.expert_count": 7, "glm4moe.nextn_predict_layers": [-(2 ** 31)] },
       [],
       /says that its expert_count is 7, but blk\.1\.ffn_up_exps\.weight is \[6,4,8\]/,
     ],

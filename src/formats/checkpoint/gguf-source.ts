@@ -122,7 +122,7 @@ async function readerOf(
   }
   const names = new Set(tensors.map(({ name }) => name));
   const get = (key: string) => metadata.get(`${architecture}.${key}`);
-  const blocks = (Number(get("block_count")) || 0) - (Number(get("nextn_predict_layers")) || 0);
+  const blocks = (Number(get("block_count")) || 0) - Math.max(0, Number(get("nextn_predict_layers")) || 0);
   return {
     number: (key) => {
       const value = key === "block_count" ? blocks : get(key);

@@ -72,7 +72,12 @@ describe("a GGUF file", () => {
       /"llama.block_count" is 2147483648; .* 1 to 512/,
     ],
     ["no layers", changed("llama.block_count", 4, 0), /"llama.block_count" is 0; .* 1 to 512/],
-    ["a context beyond int32", changed("llama.context_length", 4, 2 ** 32 - 1), /must be from 1 to 2147483647/],
+    [
+      "a context beyond int32",
+      changed("llama.context_length", 4, 2 ** 32 - 1),
+      /must be a whole number from 1 to 2147483647/,
+    ],
+    ["layers in a fraction", changed("llama.block_count", 0, 6), /"llama.block_count" is 2.*e-45; it must be a whole/],
     ["a tensor of 5000 axes", changed("token_embd.weight", 0, 5000), /has 5000 axes; 1 to 4 are allowed/],
     ["a tensor without rows", changed("token_embd.weight", 12, 0n), /has the shape \[64, 0\]/],
     ["a tensor larger than numbers", changed("token_embd.weight", 4, 2n ** 62n), /has the shape/],

@@ -139,14 +139,11 @@ function readHeader(reader: Reader): GgufHeader {
 
 function readValue(reader: Reader, key: string): GgufValue {
   const type = reader.integer(4);
-  if (type === STRING) return reader.text();
-  if (type === ARRAY) return readArray(reader, key);
-  if (!WIDTHS.has(type)) throw unknownType(reader, key, type);
-  const value = readNumber(reader, type);
+  const value =
+    type === ARRAY ? readArray(reader, key) : type === STRING ? reader.text() : readNumber(reader, key, type);
   const limit = Object.entries(LIMITS).find(([end]) => key.endsWith(end))?.[1];
-  if (limit === undefined || type === F32 || type === BOOL || type === F64) return value;
-  if (Number(value) >= 1 && Number(value) <= limit) return value;
-  throw reader.problem(`${quoted(key)} is ${value}; it must be from 1 to ${limit}`);
+  if (limit === undefined || (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= limit)) return value;
+  throw reader.problem(`${quoted(key)} is ${shorten(String(value))}; it must be a whole number from 1 to ${limit}`);
 }
 
 function readArray(reader: Reader, key: string): GgufValue {
@@ -157,11 +154,12 @@ function readArray(reader: Reader, key: string): GgufValue {
   reader.require(count * width);
   if (of === F32) reader.lists.set(key, { offset: reader.at, count });
   if (of === STRING) return Array.from({ length: count }, () => reader.text());
-  return Array.from({ length: count }, () => readNumber(reader, of)) as GgufValue;
+  return Array.from({ length: count }, () => readNumber(reader, key, of)) as GgufValue;
 }
 
-function readNumber(reader: Reader, type: number): number | boolean {
-  const width = WIDTHS.get(type) as number;
+function readNumber(reader: Reader, key: string, type: number): number | boolean {
+  const width = WIDTHS.get(type);
+  if (width === undefined) throw unknownType(reader, key, type);
   if (type === F32) return reader.bytes(width).readFloatLE();
   if (type === F64) return reader.bytes(width).readDoubleLE();
   const value = reader.integer(width, SIGNED.includes(type));
