@@ -1,8 +1,7 @@
 export { changeOf, comparedChanges } from "./compared-changes.js";
 export { hasDefaultLayers, LAYER_COUNTS, presetLayers } from "./layer-owner.js";
-export type { SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
-export { STATISTICS, type StatisticsKind } from "./methods/method.js";
+export { type SourceRecipe, STATISTICS, type StatisticsKind } from "./methods/method.js";
 export { type SwapRecipe, swapInWords, swapOwners } from "./methods/swap.js";
 export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
 export { isOnFactors } from "./plan/factor-sources.js";

@@ -14,7 +14,7 @@ import {
   type TensorToAnalyze,
 } from "../../tensor/measurements/index.js";
 import { pairsOf, type StreamOptions } from "../../tensor/streaming/index.js";
-import type { SourceRecipe } from "../methods/fields.js";
+import type { SourceRecipe } from "../methods/method.js";
 import { keepSketch } from "../plan/budget.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";

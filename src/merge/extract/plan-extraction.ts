@@ -4,7 +4,7 @@ import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { elementCount, isFloatDType, MismatchError, RecipeError, type Shape } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
-import type { SourceRecipe } from "../methods/fields.js";
+import type { SourceRecipe } from "../methods/method.js";
 import type { Operand, OperandTensor } from "../methods/operand.js";
 import { matcher, matchesPattern } from "../methods/parameter.js";
 import { OperandBuilder } from "../plan/operand-builder.js";

@@ -1,7 +1,7 @@
 import { type HubAccess, locateOrFetch, readConfig } from "../../formats/checkpoint/index.js";
 import { RecipeError } from "../../kit/index.js";
 import { loadYaml, readSettingsText } from "../../kit/settings/index.js";
-import type { NestedRecipe } from "../methods/fields.js";
+import type { NestedRecipe } from "../methods/method.js";
 import { mapSources, type RecipeInput } from "../recipe/recipe.js";
 import { labelOf, type MergekitRecipe, refusalOf, translate } from "./translate.js";
 

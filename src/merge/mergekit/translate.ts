@@ -1,10 +1,9 @@
 // Translates a mergekit configuration to a recipe, with notes on differences. Reads no files.
 import { didYouMean, formatSome, shorten } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
-import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";
 import type { SliceMerge, SliceModel, Translation } from "../methods/mergekit.js";
-import type { Method } from "../methods/method.js";
+import type { Method, NestedRecipe, SourceRecipe } from "../methods/method.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../recipe/recipe.js";
 import { TEMPLATES } from "./chat-templates.js";

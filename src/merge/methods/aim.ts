@@ -3,8 +3,7 @@ import { z } from "zod";
 import { elementCount } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
 import { defineCombination, type Lines } from "../../tensor/measurements/index.js";
-import { sourceField, statisticsField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, sourceField, statisticsField } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, statisticsOf, tensorOf } from "./operand.js";
 
 /** 1 - (1 - omega) a of each column. */

@@ -3,9 +3,8 @@ import { elementCount } from "../../kit/index.js";
 import { defineOperation, type Value } from "../../tensor/expressions/index.js";
 import { defineCombination } from "../../tensor/measurements/index.js";
 import { onValues } from "../../tensor/streaming/index.js";
-import { type SourceRecipe, sourceField } from "./fields.js";
 import { onPair, type SliceMerge } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, type SourceRecipe, sourceField } from "./method.js";
 import { addedToBase } from "./operand.js";
 
 /**

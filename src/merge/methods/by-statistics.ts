@@ -1,8 +1,7 @@
 // Averages that statistics of each model weigh: Fisher and RegMean.
 import type { Shape } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
-import { modelsField, statisticsField } from "./fields.js";
-import type { Operands, StatisticsKind } from "./method.js";
+import { modelsField, type Operands, type StatisticsKind, statisticsField } from "./method.js";
 import { average, computed, isEmpty, type OperandTensor, type PlanContext, statisticsOf, tensorOf } from "./operand.js";
 import { boundedParameter } from "./parameter.js";
 import { modelParameter } from "./task-vectors.js";

@@ -1,6 +1,5 @@
 // Chat vector: adds what one model learned, such as to chat, to another model.
-import { lambdaField, sourceField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, lambdaField, sourceField } from "./method.js";
 import { computed, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 

@@ -2,8 +2,7 @@
 import { z } from "zod";
 import { defineOperation } from "../../tensor/expressions/index.js";
 import { onValues } from "../../tensor/streaming/index.js";
-import { expertFields, lambdaField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, expertFields, lambdaField } from "./method.js";
 import { mergeTaskVectors } from "./task-vectors.js";
 
 /** The sum of the values where at least `agree` of them are larger than `threshold` times the sum of the others, else 0. */

@@ -1,8 +1,8 @@
 // DARE: drops changes at random and rescales the rest; then sums them (DARE linear) or elects signs (DARE TIES).
 import type { z } from "zod";
 import type { Value } from "../../tensor/expressions/index.js";
-import { seedField } from "./fields.js";
 import { taskVectors } from "./mergekit.js";
+import { seedField } from "./method.js";
 import { seedOf } from "./random.js";
 import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
 

@@ -2,8 +2,8 @@
 import type { z } from "zod";
 import { RecipeError } from "../../kit/index.js";
 import { defineOperation, type Value } from "../../tensor/expressions/index.js";
-import { seedField } from "./fields.js";
 import { taskVectors } from "./mergekit.js";
+import { seedField } from "./method.js";
 import { seedOf } from "./random.js";
 import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
 

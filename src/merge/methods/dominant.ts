@@ -2,8 +2,7 @@
 
 import { z } from "zod";
 import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
-import { expertFields } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, expertFields } from "./method.js";
 import { copyTensor, mean, requireBase } from "./operand.js";
 import { mergeByOwner, sharesOf, sizesOf, type Units, unitField } from "./weights-by-owner.js";
 

@@ -1,9 +1,8 @@
 // Karcher mean: the point of the sphere from which the directions of all models are nearest on average.
 import { z } from "zod";
 import { defineCombination, type Gram } from "../../tensor/measurements/index.js";
-import { modelsField, type SourceRecipe, weightField } from "./fields.js";
 import { oneValue, type SliceMerge } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, modelsField, type SourceRecipe, weightField } from "./method.js";
 import { combinedByAngles } from "./multislerp.js";
 import { modelParameter } from "./task-vectors.js";
 

@@ -1,8 +1,7 @@
 // LiNeS: scales the change of a model or of a merge by depth, small at the input and whole at the output.
 import { z } from "zod";
 import type { Value } from "../../tensor/expressions/index.js";
-import { sourceField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, sourceField } from "./method.js";
 import { addedToBase, layersOf } from "./operand.js";
 
 export const lines = defineMethod({

@@ -1,8 +1,7 @@
 // MagMax: takes each element's change from the expert that changed it most.
 import { defineOperation } from "../../tensor/expressions/index.js";
 import { onValues } from "../../tensor/streaming/index.js";
-import { expertFields, weightField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, expertFields, weightField } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 

@@ -1,5 +1,5 @@
 // What methods translate mergekit's configurations with. Defaults are written out even if the recipe's are the same.
-import type { SourceRecipe } from "./fields.js";
+import type { SourceRecipe } from "./method.js";
 import type { Parameter } from "./parameter.js";
 
 /** A parameter that a method asks for. */

@@ -4,9 +4,8 @@ import { z } from "zod";
 import { defineOperation } from "../../tensor/expressions/index.js";
 import { defineCombination, type Gram } from "../../tensor/measurements/index.js";
 import { onValues } from "../../tensor/streaming/index.js";
-import { expertFields, type SourceRecipe } from "./fields.js";
 import { onBase, oneValue, type SliceMerge } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, expertFields, type SourceRecipe } from "./method.js";
 import { addedToBase } from "./operand.js";
 
 /** The mean of each stored row of the values times Model Stock's ratio for the angles between them in that row. */

@@ -4,8 +4,7 @@ import { isObject, MismatchError, RecipeError } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import { GATE_MODES, type GateMode } from "../../tensor/measurements/index.js";
-import { MODEL_ONLY, modelsField, seedField, sourceField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, MODEL_ONLY, modelsField, seedField, sourceField } from "./method.js";
 import { copyTensor, type Operand, type OperandTensor, tensorOf } from "./operand.js";
 
 const promptsField = () => z.array(z.string().max(20_000)).max(1000).default([]);

@@ -2,9 +2,8 @@
 import { z } from "zod";
 import { CheckpointError } from "../../kit/index.js";
 import { type Combine, defineCombination, type Gram } from "../../tensor/measurements/index.js";
-import { modelsField, type SourceRecipe, sourceField, weightField } from "./fields.js";
 import { oneValue, type SliceMerge, weighted } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, modelsField, type SourceRecipe, sourceField, weightField } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, type PlanContext, plus, tensorOf } from "./operand.js";
 import { modelParameter } from "./task-vectors.js";
 

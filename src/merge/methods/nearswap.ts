@@ -1,8 +1,7 @@
 // NearSwap: moves each element of one model towards another model's by at most a step.
 import { defineOperation } from "../../tensor/expressions/index.js";
-import { type SourceRecipe, sourceField } from "./fields.js";
 import { onPair, type SliceMerge } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, type SourceRecipe, sourceField } from "./method.js";
 import { computed, isEmpty, tensorOf } from "./operand.js";
 import { boundedParameter, resolveParameter } from "./parameter.js";
 

@@ -3,10 +3,9 @@
 import { z } from "zod";
 import { groupBy, RecipeError } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
-import { MAX_SOURCES, type SourceRecipe, sourceField, weightField } from "./fields.js";
 import { layersField, listLayers } from "./layers.js";
 import { SIZE, type SliceMerge } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, MAX_SOURCES, type SourceRecipe, sourceField, weightField } from "./method.js";
 import { layersOf, type Operand, type OperandTensor } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 

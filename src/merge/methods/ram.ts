@@ -3,9 +3,8 @@ import { z } from "zod";
 import { defineOperation, type Value, type Weight } from "../../tensor/expressions/index.js";
 import { defineCombination, type Signs } from "../../tensor/measurements/index.js";
 import { onValues } from "../../tensor/streaming/index.js";
-import { expertFields, lambdaField, type SourceRecipe } from "./fields.js";
 import { onBase, oneValue, type SliceMerge } from "./mergekit.js";
-import { defineMethod, type Method } from "./method.js";
+import { defineMethod, expertFields, lambdaField, type Method, type SourceRecipe } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 

@@ -5,9 +5,8 @@ import { z } from "zod";
 import { RecipeError } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
 import { hasRows, rowsAlong } from "../../tensor/measurements/index.js";
-import { sourceField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, sourceField } from "./method.js";
 import { copyTensor, type Operand, type OperandTensor, tensorOf } from "./operand.js";
 import { matcher } from "./parameter.js";
 

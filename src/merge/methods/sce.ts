@@ -3,9 +3,8 @@
 import { defineOperation } from "../../tensor/expressions/index.js";
 import { defineCombination, type Gram } from "../../tensor/measurements/index.js";
 import { electSigns } from "./elect-signs.js";
-import { expertFields, lambdaField, type SourceRecipe } from "./fields.js";
 import { EXACT, onBase, SHARE, type SliceMerge } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, expertFields, lambdaField, type SourceRecipe } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 import { cutMeasurement, cutoffField, shareField, within } from "./task-vectors.js";

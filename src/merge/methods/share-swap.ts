@@ -2,8 +2,7 @@
 // & Hwang, EACL 2026, arXiv 2601.22620.
 import { z } from "zod";
 import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
-import { sourceField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, sourceField } from "./method.js";
 import { average, copyTensor, requireBase } from "./operand.js";
 import { mergeByOwner, sharesOf, sizesOf, type Units, unitField } from "./weights-by-owner.js";
 

@@ -1,8 +1,7 @@
 // Shuffle: takes each layer from a model drawn at random. The control for choices of layers.
 import { z } from "zod";
 import { Random, RecipeError } from "../../kit/index.js";
-import { modelsField, parametersOf, seedField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, modelsField, parametersOf, seedField } from "./method.js";
 import { copyTensor, layersOf, mean, type Operand } from "./operand.js";
 
 export const shuffle = defineMethod({

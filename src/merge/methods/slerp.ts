@@ -2,9 +2,8 @@
 
 import type { Value, WeightedValue } from "../../tensor/expressions/index.js";
 import { defineCombination, type Gram } from "../../tensor/measurements/index.js";
-import { modelsField, type SourceRecipe } from "./fields.js";
 import { onPair, SHARE, type SliceMerge } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, modelsField, type SourceRecipe } from "./method.js";
 import { computed, isEmpty, type Operand, type PlanContext, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";

@@ -3,10 +3,9 @@
 import { z } from "zod";
 import { RecipeError } from "../../kit/index.js";
 import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
-import { modelsField, parametersOf, type SourceRecipe, sourceField, weightField } from "./fields.js";
 import { inverseMagnitude } from "./inverse-magnitude.js";
 import { type SliceMerge, switched, weighted } from "./mergekit.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, modelsField, parametersOf, type SourceRecipe, sourceField, weightField } from "./method.js";
 import { average, computed, copyTensor, type Operand, type PlanContext, requireBase, tensorOf } from "./operand.js";
 import { resolveParameter, resolveSwitch, switchField } from "./parameter.js";
 

@@ -6,10 +6,9 @@ import { RecipeError } from "../../kit/index.js";
 import { formatRanges } from "../../kit/printing/index.js";
 import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
 import { type LayerOwner, ownerOfLayer, presetLayers, type SwapLayers } from "../layer-owner.js";
-import { sourceField, weightField } from "./fields.js";
 import { inverseMagnitude } from "./inverse-magnitude.js";
 import { layersField, parseLayers } from "./layers.js";
-import { defineMethod, type Operands } from "./method.js";
+import { defineMethod, type Operands, sourceField, weightField } from "./method.js";
 import { average, copyTensor, layersOf, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import { isOfPart, requireParts, resolveParameter } from "./parameter.js";
 

@@ -12,9 +12,8 @@ import {
 } from "../../tensor/expressions/index.js";
 import { CUT, type CutMeasurement, defineCombination, type Totals } from "../../tensor/measurements/index.js";
 import { elect } from "./elect-signs.js";
-import { expertFields, lambdaField, parametersOf, weightField } from "./fields.js";
 import type { Translation } from "./mergekit.js";
-import { defineMethod, type Operands } from "./method.js";
+import { defineMethod, expertFields, lambdaField, type Operands, parametersOf, weightField } from "./method.js";
 import { addedToBase, type Operand, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import {
   boundedParameter,

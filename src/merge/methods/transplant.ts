@@ -8,8 +8,7 @@ import { exists, readJsonObject } from "../../kit/files/index.js";
 import { isFloatDType, isObject, MismatchError } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { blockRowsFor, PURSUED } from "../../tensor/streaming/index.js";
-import { MODEL_ONLY, sourceField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, MODEL_ONLY, sourceField } from "./method.js";
 import { copyTensor } from "./operand.js";
 
 export const transplant = defineMethod({

@@ -2,8 +2,7 @@
 import { z } from "zod";
 import { elementCount } from "../../kit/index.js";
 import { defineCombination, type Lines } from "../../tensor/measurements/index.js";
-import { modelsField, sourceField } from "./fields.js";
-import { defineMethod } from "./method.js";
+import { defineMethod, modelsField, sourceField } from "./method.js";
 import { addedToBase, tensorOf } from "./operand.js";
 
 interface Scoring {

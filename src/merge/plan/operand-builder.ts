@@ -20,8 +20,7 @@ import { formatSome } from "../../kit/printing/index.js";
 import { childrenOf, isLeaf, type Value } from "../../tensor/expressions/index.js";
 import type { Measurement } from "../../tensor/measurements/index.js";
 import { remembered } from "../../tensor/streaming/index.js";
-import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
-import type { Merged } from "../methods/method.js";
+import type { Merged, NestedRecipe, SourceRecipe } from "../methods/method.js";
 import {
   type Operand,
   type OperandTensor,

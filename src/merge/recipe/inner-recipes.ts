@@ -5,7 +5,7 @@ import { basename, isAbsolute, relative, resolve } from "node:path";
 import { parseHubName } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
 import { RecipeError } from "../../kit/index.js";
-import type { SourceRecipe } from "../methods/fields.js";
+import type { SourceRecipe } from "../methods/method.js";
 import { isOwnMethod, loadOwnMethods } from "./own-methods.js";
 import { mapSourcesAsync, outputFields, type RecipeInput } from "./recipe.js";
 import { checkRecipe, readRecipe } from "./recipe-file.js";

@@ -7,7 +7,7 @@ import { LayergraftError, RecipeError } from "../../kit/index.js";
 import { shorten } from "../../kit/printing/index.js";
 import { checkSchema, formatProblem } from "../../kit/settings/index.js";
 import { guardCode, runCode } from "../../tensor/streaming/index.js";
-import * as fields from "../methods/fields.js";
+import * as fields from "../methods/method.js";
 import { defineMethod, type Method, type MethodDefinition } from "../methods/method.js";
 import * as operands from "../methods/operand.js";
 import * as parameters from "../methods/parameter.js";

@@ -3,9 +3,8 @@
 import { z } from "zod";
 import { parseBytes } from "../../kit/printing/index.js";
 import type { AsWritten } from "../../kit/settings/index.js";
-import { modelOf, type SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";
-import type { Method } from "../methods/method.js";
+import { type Method, modelOf, type SourceRecipe } from "../methods/method.js";
 import type { TensorPlan } from "../model-plan.js";
 
 type Schemas = (typeof METHODS)[number]["schema"];
