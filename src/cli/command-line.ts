@@ -24,6 +24,8 @@ const WRONG_USAGE = 2;
 /** Codes of errors in the command line itself; `memory` is a --memory that is too small. */
 const USAGE_CODES = ["usage", "recipe", "memory"];
 const INTERRUPTED = 130; // exit status of shells after Ctrl-C
+/** Code of an error that is nobody's but ours. */
+const INTERNAL = "internal";
 
 const EXAMPLES = `
 * Start with these five.
@@ -154,9 +156,7 @@ interface ErrorReport {
 }
 
 function errorReport(error: unknown, flags: ReadonlySet<string>): ErrorReport {
-  if (error instanceof CommanderError) {
-    return { code: "usage", message: error.message.replace(/^error: /, "") };
-  }
+  if (error instanceof CommanderError) return { code: "usage", message: error.message.replace(/^error: /, "") };
   if (error instanceof LayergraftError) {
     const { file, ...where } = error.where;
     const problems = error instanceof ProblemsError ? error.problems : [];
@@ -167,8 +167,9 @@ function errorReport(error: unknown, flags: ReadonlySet<string>): ErrorReport {
   if (isAnySystemError(error)) {
     return { code: "system", message: systemMessage(error), path: error.path, details: { errno: error.code } };
   }
-  if (isOutOfMemory(error)) return { code: "memory", message: OUT_OF_MEMORY };
-  return { code: "internal", message: messageOf(error) };
+  return isOutOfMemory(error)
+    ? { code: "memory", message: OUT_OF_MEMORY }
+    : { code: INTERNAL, message: messageOf(error) };
 }
 
 function statusOf(error: unknown): number {
@@ -180,24 +181,14 @@ function statusOf(error: unknown): number {
 /** Prints an error as text; commander has already printed its own. */
 function printError(error: unknown, flags: ReadonlySet<string>): void {
   if (error instanceof CommanderError) return;
-  const palette = paletteFor(process.stderr);
-  if (error instanceof LayergraftError) {
-    const title = error instanceof CancelledError ? palette.yellow("interrupted:") : palette.red("error:");
-    write(process.stderr, `${title} ${visible(asTyped(withAdvice(error, flags)))}\n`);
-    return;
-  }
-  if (isAnySystemError(error)) {
-    write(process.stderr, `${palette.red("error:")} ${visible(systemMessage(error))}\n`);
-    return;
-  }
-  if (isOutOfMemory(error)) {
-    write(process.stderr, `${palette.red("error:")} ${OUT_OF_MEMORY}\n`);
-    return;
-  }
-  // Any other error is a bug of layergraft or of the system; a bug report needs the trace.
+  const { red, yellow } = paletteFor(process.stderr);
+  const { code, message } = errorReport(error, flags);
+  const title = error instanceof CancelledError ? yellow("interrupted:") : red("error:");
+  // A bug of layergraft or of the system; a report of it needs the trace.
+  const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
   write(
     process.stderr,
-    `${palette.red("unexpected error:")} ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+    code === INTERNAL ? `${red("unexpected error:")} ${trace}\n` : `${title} ${visible(message)}\n`,
   );
 }
 

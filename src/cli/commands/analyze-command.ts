@@ -14,7 +14,7 @@ import { pairsOf } from "../../tensor/streaming/index.js";
 import { analyze } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { elapsed, hasColors, info, parseNamed, print, printJson, warn, withWorkOptions } from "../shared/output.js";
-import { ON_HELP, readTexts } from "../shared/texts.js";
+import { ON_HELP, readTexts } from "../shared/prompt-files.js";
 import { type Command, Option } from "../shared/typed.js";
 
 function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): readonly ThresholdSpec[] {

@@ -10,7 +10,7 @@ import { OUTPUT_DTYPES, type RecipeInput } from "../../merge/index.js";
 import type { ModelInput } from "../../verbs/index.js";
 import { planExport } from "../../verbs/shared/index.js";
 import { runWithHub } from "../shared/hub-access.js";
-import { runMerge } from "../shared/merge-run.js";
+import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import { WEIGHTS_ARGUMENT } from "../shared/model-flags.js";
 import {
   elapsed,
@@ -23,15 +23,11 @@ import {
   withWorkOptions,
 } from "../shared/output.js";
 
-export interface ExportFlags extends WorkOptions {
+export interface ExportFlags extends WorkOptions, Pick<MergeOptions, "out" | "dryRun" | "resume" | "force"> {
   readonly format: keyof typeof EXPORT_FORMATS;
   readonly type?: string;
   readonly tensorType?: string[];
-  readonly out?: string;
-  readonly dryRun?: boolean;
   readonly ollama?: boolean;
-  readonly resume?: boolean;
-  readonly force?: boolean;
 }
 
 type Options = Omit<ExportFlags, "format"> & { readonly format: ExportFlags["format"] | "hf" };

@@ -10,7 +10,7 @@ import {
   runWithProgress,
   withWorkOptions,
 } from "../shared/output.js";
-import { readTexts } from "../shared/texts.js";
+import { readTexts } from "../shared/prompt-files.js";
 import { type Command, Option } from "../shared/typed.js";
 
 export function add(program: Command): void {

@@ -8,8 +8,8 @@ import { type Suggestion, suggestRecipes } from "../../merge/analysis/index.js";
 import { analyze } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { info, paletteFor, parseShare, print, printJson, warn, withWorkOptions } from "../shared/output.js";
+import { ON_HELP, readTexts } from "../shared/prompt-files.js";
 import { sourceFrom } from "../shared/sources.js";
-import { ON_HELP, readTexts } from "../shared/texts.js";
 import type { Command } from "../shared/typed.js";
 
 export function add(program: Command): void {

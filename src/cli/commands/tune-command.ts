@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import {
   type ExperimentInput,
   openExperiment,
@@ -20,24 +20,28 @@ import { openSettings, readSettingsText, yamlText } from "../../kit/settings/ind
 import { inspect } from "../../verbs/index.js";
 import { reportExperiment } from "../../verbs/shared/index.js";
 import { hubAccess } from "../shared/hub-access.js";
-import { info, interruptSignal, print, printJson, runWithProgress, warn, withCommonOptions } from "../shared/output.js";
+import {
+  type CommonOptions,
+  info,
+  interruptSignal,
+  parseCount,
+  parseWhole,
+  print,
+  printJson,
+  runWithProgress,
+  warn,
+  withCommonOptions,
+} from "../shared/output.js";
 import { sourceFrom } from "../shared/sources.js";
 import { runShown } from "./experiment-command.js";
 
-interface TuneFlags extends Omit<TuneSettings, "layers"> {
+interface TuneFlags extends Omit<TuneSettings, "layers">, CommonOptions {
   readonly out: string;
   readonly dryRun?: boolean;
-  readonly json?: boolean;
-  readonly quiet?: boolean;
 }
 
 /** First line of a plan that this command may replace. */
 const HEADER = "# Written by layergraft tune. Change a copy: tune replaces this file.";
-
-const parseWhole = (least: number) => (text: string) => {
-  if (/^\d{1,9}$/.test(text) && Number(text) >= least) return Number(text);
-  throw new InvalidArgumentError(`It must be a whole number from ${least}.`);
-};
 
 export function add(program: Command): void {
   const command = program
@@ -63,7 +67,7 @@ export function add(program: Command): void {
     )
     .addOption(new Option("--how <name>", "way to search").choices(TUNE_SEARCHES).default("cma-es"))
     .option("--budget <n>", "configurations to evaluate", parseWhole(2), 40)
-    .option("--seed <n>", "random seed", parseWhole(0), 0)
+    .option("--seed <n>", "random seed", parseCount, 0)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for the plan, results and report", TUNED)
     .option("--dry-run", "print the plan and its steps, and exit");

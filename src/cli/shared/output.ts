@@ -145,30 +145,26 @@ export function parseNamed(
   return new Map([...earlier, [name, text.slice(equals + 1)]]);
 }
 
-export function parseCount(text: string): number {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value)) throw new InvalidArgumentError("It must be a whole number.");
-  return value;
-}
-
-export function parsePositive(text: string): number {
-  const value = parseCount(text);
-  if (value < 1) throw new InvalidArgumentError("It must be at least 1.");
-  return value;
-}
+/** A parser of whole numbers. @param rule the sentence for those outside of the range */
+export const parseWhole =
+  (least: number, most = Number.MAX_SAFE_INTEGER, rule = `It must be a whole number from ${least}.`) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value))
+      throw new InvalidArgumentError("It must be a whole number.");
+    if (value < least || value > most) throw new InvalidArgumentError(rule);
+    return value;
+  };
+export const parseCount = parseWhole(0);
+export const parsePositive = parseWhole(1, undefined, "It must be at least 1.");
+export const parseThreads = parseWhole(1, MAX_THREADS, `It must be between 1 and ${MAX_THREADS}.`);
+/** A port of this machine; 0 takes a free one. */
+export const parsePort = parseWhole(0, 65_535, "It must be at most 65535.");
 
 export function parseList(text: string): string[] {
   const words = text.split(",").map((word) => word.trim());
   if (words.some((word) => word === "")) throw new InvalidArgumentError("It must be comma-separated words.");
   return words;
-}
-
-export function parseThreads(text: string): number {
-  const value = parseCount(text);
-  if (value < 1 || value > MAX_THREADS) {
-    throw new InvalidArgumentError(`It must be between 1 and ${MAX_THREADS}.`);
-  }
-  return value;
 }
 
 export function parseSize(text: string): number {
@@ -199,13 +195,6 @@ export function readKey(name: string | undefined): string | undefined {
   const key = own(process.env, name);
   if (key) return key;
   throw usageError(`--api-key-env ${name}: the environment variable is not set`);
-}
-
-/** A port of this machine; 0 takes a free one. */
-export function parsePort(text: string): number {
-  const port = parseCount(text);
-  if (port > 65_535) throw new InvalidArgumentError("It must be at most 65535.");
-  return port;
 }
 
 /** Shows items in the order of their indices from 0, each as soon as those before it are there. */

@@ -1,22 +1,27 @@
-// Prompts and token ids from files and standard input.
+// Prompts, texts and token ids from files and standard input.
 
 import { readBounded } from "../../kit/files/index.js";
 import { isSystemError, usageError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 
-const MAX_INPUT_BYTES = 100_000_000;
+export const ON_HELP = "text file, one text per line (4 to 1000): also measure how alike the models represent them";
 
-/** The text of a file, or of standard input for -. */
-async function readInput(path: string): Promise<string> {
+/** The text of a file, or of standard input for -. @param advice if it has more bytes */
+async function readInput(path: string, most = 100_000_000, advice = "split it into several files"): Promise<string> {
   const refusal = (why: string, cause?: unknown) => usageError(`${path} ${why}`, { file: path }, cause);
-  const tooLarge = () => refusal(`has more than ${formatBytes(MAX_INPUT_BYTES)}; split it into several files`);
-  const bytes = await readBounded(path === "-" ? process.stdin : path, MAX_INPUT_BYTES, tooLarge).catch(
-    (error: unknown) => {
-      if (!isSystemError(error, "ENOENT")) throw error;
-      throw refusal("does not exist", error);
-    },
-  );
+  const tooLarge = () => refusal(`has more than ${formatBytes(most)}; ${advice}`);
+  const bytes = await readBounded(path === "-" ? process.stdin : path, most, tooLarge).catch((error: unknown) => {
+    if (!isSystemError(error, "ENOENT")) throw error;
+    throw refusal("does not exist", error);
+  });
   return bytes.toString("utf8");
+}
+
+const linesOf = (text: string) => text.split(/\r?\n/).filter((line) => line.trim() !== "");
+
+/** Texts on which models are measured, one per line. */
+export async function readTexts(file: string): Promise<string[]> {
+  return linesOf(await readInput(file, 16_000_000, "give --on some hundred texts"));
 }
 
 /** Prompts of a file: a JSON array of strings, JSON Lines of strings or of objects with a prompt, or one prompt per line. */
@@ -33,7 +38,7 @@ export async function readPrompts(path: string): Promise<string[]> {
     if (!Array.isArray(list)) throw problem("must be a JSON array of prompts");
     return list.map((value, i) => promptOf(value, `entry ${i + 1}`));
   }
-  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
+  const lines = linesOf(text);
   if (!/\.jsonl$/i.test(path)) return lines;
   return lines.map((line, i) =>
     promptOf(
