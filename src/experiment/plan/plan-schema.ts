@@ -33,58 +33,40 @@ import type { Fields } from "./space.js";
 const modelKinds = ["base", "experts", "merges", "controls"] as const;
 const ALL: (typeof modelKinds)[number][] = ["base", "experts", "merges"];
 
-const task = z.union(
-  [
-    text.transform(
-      (
-        name,
-      ): {
-        task: string;
-        of: (typeof modelKinds)[number][];
-        protocol?: string;
-        prompts?: string;
-        limit?: number;
-      } => ({
-        task: name,
-        of: [...ALL],
-      }),
+const taskFields = z.strictObject({
+  task: text.describe("name of a task, or the file of your own"),
+  of: z
+    .array(z.enum(modelKinds, "must be base, experts, merges or controls"))
+    .min(1)
+    .default([...ALL])
+    .describe("models to evaluate; merges includes controls unless a task names these"),
+  shots: whole.optional().describe("solved examples in each prompt (default: the protocol's)"),
+  limit: count.optional().describe("maximum number of items"),
+  protocol: text
+    .optional()
+    .describe("protocol (default: the task's first, or its chat protocol if the base has a chat template)"),
+  max_new_tokens: count.optional().describe("maximum tokens of an answer (default: the protocol's)"),
+  temperature: z
+    .number()
+    .positive("must be above 0")
+    .max(10, "must be at most 10")
+    .optional()
+    .describe("sample answers: divides the logits (default: the most likely token)"),
+  top_p: share.optional().describe("sample from the most likely tokens up to this total probability (default: all)"),
+  top_k: count.optional().describe("sample from the k most likely tokens (default: all)"),
+  repeats: count
+    .max(1000, "must be at most 1,000")
+    .optional()
+    .describe("sampled answers to each item, whose verdicts are averaged (default: 1)"),
+  prompts: text
+    .optional()
+    .describe(
+      "mbpp: file with translated prompts, a row with `task_id` and `text` for each problem; problems without one are left out and counted; `{language}` as in the task",
     ),
-    z.strictObject({
-      task: text.describe("name of a task, or the file of your own"),
-      of: z
-        .array(z.enum(modelKinds, "must be base, experts, merges or controls"))
-        .min(1)
-        .default([...ALL])
-        .describe("models to evaluate; merges includes controls unless a task names these"),
-      shots: whole.optional().describe("solved examples in each prompt (default: the protocol's)"),
-      limit: count.optional().describe("maximum number of items"),
-      protocol: text
-        .optional()
-        .describe("protocol (default: the task's first, or its chat protocol if the base has a chat template)"),
-      max_new_tokens: count.optional().describe("maximum tokens of an answer (default: the protocol's)"),
-      temperature: z
-        .number()
-        .positive("must be above 0")
-        .max(10, "must be at most 10")
-        .optional()
-        .describe("sample answers: divides the logits (default: the most likely token)"),
-      top_p: share
-        .optional()
-        .describe("sample from the most likely tokens up to this total probability (default: all)"),
-      top_k: count.optional().describe("sample from the k most likely tokens (default: all)"),
-      repeats: count
-        .max(1000, "must be at most 1,000")
-        .optional()
-        .describe("sampled answers to each item, whose verdicts are averaged (default: 1)"),
-      prompts: text
-        .optional()
-        .describe(
-          "mbpp: file with translated prompts, a row with `task_id` and `text` for each problem; problems without one are left out and counted; `{language}` as in the task",
-        ),
-    }),
-  ],
-  { error: "must be a task such as mgsm_sw, or { task, of, shots, limit, protocol, ... }" },
-);
+});
+const task = z.union([text.transform((name) => taskFields.parse({ task: name })), taskFields], {
+  error: "must be a task such as mgsm_sw, or { task, of, shots, limit, protocol, ... }",
+});
 
 const evaluation = z.strictObject({
   tasks: z
