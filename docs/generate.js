@@ -68,7 +68,12 @@ function families() {
     cases[type] = [...(cases[type] ?? []), name];
   }
   const runnable = FAMILIES.filter(({ traits }) => traits);
-  const rows = runnable.map(({ name, modelTypes, llamaCpp, reference }) => {
+  /** How files of a name in llama.cpp are read. */
+  const readings = new Map();
+  for (const { llamaCpp } of FAMILIES) {
+    if (llamaCpp?.read && !readings.has(llamaCpp.name)) readings.set(llamaCpp.name, llamaCpp.read);
+  }
+  const rows = runnable.map(({ name, modelTypes, runs, llamaCpp, reference }) => {
     const own = modelTypes.flatMap((type) => cases[type] ?? []);
     const largest = (/** @type {string} */ of) =>
       own.length === 0 ? "" : Math.max(...own.map((one) => differences[one][of])).toExponential(0);
@@ -76,22 +81,30 @@ function families() {
       name,
       modelTypes.map((type) => `\`${type}\``).join(", "),
       modelTypes.some((type) => merged.has(type)) ? "yes" : "",
-      own.length || "",
-      largest("logits"),
-      largest("gradients"),
+      runs === false ? "no" : "yes",
       llamaCpp
         ? [llamaCpp, llamaCpp.other?.graph].flatMap((graph) => (graph ? [`\`${graph.name}\``] : [])).join(", ")
         : "no",
+      readAs(name, llamaCpp?.read ?? readings.get(llamaCpp?.name ?? "")),
+      own.length || "",
+      largest("logits"),
+      largest("gradients"),
       own.filter((one) => converted[one]).length || "",
       linesOf(name),
       reference,
     ];
   });
   const head = [
-    ["family", "`model_type`", "merged", "cases", "logits", "gradients", "GGUF", "as converted", "lines", "reference"],
-    Array(10).fill("---"),
-  ];
-  return [...head, ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+    ["family", "`model_type`", "merged", "run, trained", "GGUF", "read"],
+    ["cases", "logits", "gradients", "as converted", "lines", "reference"],
+  ].flat();
+  return [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+/** As what files of a family come back. @param {string} name @param {{ className: string } | undefined} reading */
+function readAs(name, reading) {
+  const family = reading && FAMILIES.find(({ reference }) => reference?.endsWith(` ${reading.className}`));
+  return family ? (family.name === name ? "yes" : `as ${family.name}`) : "no";
 }
 
 const PAGES_OF_FAMILIES = readdirSync(path("../src/families")).flatMap((file) =>

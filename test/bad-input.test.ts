@@ -110,7 +110,7 @@ describe("checkpoints that do not fit together", () => {
     await refused(
       swap("task", "wide"),
       FAILED,
-      /task and language differ in dtype.*BF16 and F32.*choose the dtype of the output: bfloat16/,
+      /task and language differ in dtype.*BF16 and F32.*choose the dtype of the output: bfloat16.*Pass --dtype bfloat16/s,
     );
     const outcome = await layergraft(swap("task", "wide", "--dtype", "bfloat16"), { cwd: root });
     expect(outcome.status).toBe(DONE);

@@ -47,7 +47,7 @@ export const olmo: readonly Family[] = [
         layer: (index) => ({ window: kinds[index]?.window, rope: kinds[index]?.type === SLIDING ? 1 : 0 }),
       };
     },
-    llamaCpp: { ...GRAPH, windows: 4 },
+    llamaCpp: { ...GRAPH, windows: 4, read: { className: "Olmo3ForCausalLM", fields: asOlmo3 } },
   },
   { name: "OLMo Hybrid", modelTypes: ["olmo_hybrid"], kinds: [everyNth(4, { others: LINEAR })] },
 ];

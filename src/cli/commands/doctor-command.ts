@@ -102,7 +102,7 @@ async function examine(): Promise<readonly Finding[]> {
       name: "llama.cpp",
       found: llamaServer?.[0],
       enables: "run what export --format gguf writes",
-      add: "brew install llama.cpp, or see github.com/ggml-org/llama.cpp",
+      add: "see github.com/ggml-org/llama.cpp",
     },
     { name: "NVIDIA GPU", found: gpus?.join("; "), enables: "training handed to TRL, vLLM, --provider cuda" },
     { name: "hub", ...hub, enables: "models and data of the Hugging Face hub", add: "hf auth login, or set HF_TOKEN" },

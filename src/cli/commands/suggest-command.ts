@@ -61,9 +61,10 @@ export function add(program: Command): void {
     }
     if (options.json) printJson(suggestions.map((one) => ({ ...one, file: `${one.name}.yaml` })));
     else print(describe(suggestions));
+    const first = suggestions[0]?.name ?? "";
     info(
       options,
-      `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${shellQuote(join(out, `${suggestions[0]?.name}.yaml`))} --out merged`,
+      `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${shellQuote(join(out, `${first}.yaml`))} --out ${first}`,
     );
   });
 }

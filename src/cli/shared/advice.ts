@@ -12,6 +12,7 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
   base: ["pass it with --base"],
   chat: ["leave out --chat"],
   data: ["pass it with --data"],
+  dtype: ["pass --dtype bfloat16"],
   force: ["pass --force to replace it", "choose another --out"],
   from: ["pass --from A --from B, or --from A --base C"],
   host: ["choose another --host"],

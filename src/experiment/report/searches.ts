@@ -89,10 +89,7 @@ function describeSearch(
   const { evaluated } = search;
   const { tasks, chooseOn, how, rounds, plannedRounds, size, configurations, chosen, ties } = search;
   const where = tasks.map(({ title, searched, all }) => `${searched} of the ${all} items of ${title}`).join(" and ");
-  const rest =
-    chooseOn === "test"
-      ? "the same that are reported, so its score is optimistic"
-      : "the others are for the comparison";
+  const rest = chooseOn === "test" ? "its score on these is optimistic" : "the others are for the comparison";
   const many = plural(size, "configuration");
   const isOpen = rounds.length < plannedRounds;
   const open = isOpen ? ` (${rounds.length === 0 ? "none" : rounds.length} of them done)` : "";

@@ -167,8 +167,10 @@ class Planner {
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
     // Rejects unsupported arithmetic before weights are read.
-    const problems = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
-    if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems);
+    const [mixed, others] = [this.#mixedDTypes(steps), this.#uncomputable(steps)];
+    const problems = [...mixed, ...others];
+    const where = others.length === 0 ? { option: "dtype" } : {};
+    if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems, where);
     for (const labels of builder.duplicates()) {
       builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
     }
