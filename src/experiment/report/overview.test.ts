@@ -269,6 +269,7 @@ evaluate: { tasks: [own_sw.yaml] }
   expect(overviews[0]?.verdict).toMatch(/It is significantly above every other row except kept\.$/);
   expect(overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual(["math"]);
   expect(overviews[0] && leadsTable(overviews[0])?.title).toMatch(/^The lead of math, /);
+  expect(overviews[0] && leadsTable(overviews[0])?.note).toMatch(/ p: how often .* Detectable: .* Resampled: what /);
 });
 
 describe("controls", () => {
