@@ -69,7 +69,7 @@ function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
 }
 
 const LEADS =
-  "Differences on the same items. p: how often chance alone would give a difference at least as large, corrected for the number of comparisons (Holm); significant below 5%. Detectable: the smallest difference that 80 of 100 such studies would show. Resampled: what was drawn at random, again and again, for the interval.";
+  "Differences on the same items. p: how often chance alone would give a difference at least as large, corrected for the number of comparisons (Holm); significant below 5%. Detectable: the smallest difference that 80 of 100 such studies would show; none where no possible one would. Resampled: what was drawn at random, again and again, for the interval.";
 
 /** The rounds of a search, if there are several, and its configurations. */
 export function searchTables(search: SearchRow): ReportTable[] {
