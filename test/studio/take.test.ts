@@ -97,7 +97,8 @@ describeInBrowser("bringing things into the studio", () => {
 
   it("takes a folder of results, and refuses another", { timeout: 60_000 }, async () => {
     const options = ["--tasks", "quiz.yaml", "--limit", "20", "--out"];
-    await layergraft(["eval", "base", ...options, at("results", "of-base")], { cwd: at("world") });
+    const { stderr } = await layergraft(["eval", "base", ...options, at("results", "of-base")], { cwd: at("world") });
+    expect(existsSync(at("results", "of-base", "results.json")), stderr).toBe(true);
     await drop(at("results"));
     await page.locator(".results").getByRole("row", { name: "base" }).waitFor();
     const stored = ["evaluations", "of-base", "results.json"];
@@ -107,6 +108,9 @@ describeInBrowser("bringing things into the studio", () => {
     await drop(at("other"));
     await page.locator(".said .notice").getByText("other is not an evaluation.").waitFor();
     expect(existsSync(at("project", "evaluations", "other"))).toBe(false);
+    // What is no longer there does not take the page away.
+    await drop(at("gone"));
+    await page.locator(".said .notice").getByText("Drop a recipe").waitFor();
   });
 
   it("writes a small task, of answers or of choices", async () => {

@@ -16,7 +16,7 @@ export async function take(entries: readonly FileSystemEntry[]): Promise<void> {
   const texts = await readAll(files);
   const declarations = texts.filter(({ name }) => /\.ya?ml$/i.test(name));
   const others = texts.filter((one) => !declarations.includes(one));
-  if (declarations.length === 0 && others.length > 0) throw new Error(`Drop ${KINDS}.`);
+  if (declarations.length === 0 && (others.length > 0 || entries.length === 0)) throw new Error(`Drop ${KINDS}.`);
   for (const file of declarations) {
     const name = nameFor(file.name.replace(/\.ya?ml$/i, ""), []);
     const value = Object(parse(file.text, { maxAliasCount: 0 })) as Record<string, unknown>;

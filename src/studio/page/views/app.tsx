@@ -57,10 +57,11 @@ addEventListener("dragleave", ({ relatedTarget }) => {
 });
 addEventListener("drop", (event) => {
   isDropping.value = false;
-  // They are gone when the event ends.
-  const entries = [...(event.dataTransfer?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
-  if (entries.length === 0) return;
+  if (!event.dataTransfer?.types.includes("Files")) return;
+  // The browser would open them in place of the page.
   event.preventDefault();
+  // They are gone when the event ends.
+  const entries = [...event.dataTransfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   void attempt(async () => (await import("../recipe/take.js")).take(entries));
 });
 
