@@ -36,16 +36,24 @@ describeInBrowser("bringing things into the studio", () => {
     const data = { items: [], files, dragOperationsMask: 1 };
     const drag = (type: "dragEnter" | "dragOver" | "drop") =>
       session.send("Input.dispatchDragEvent", { type, x: 300, y: 300, data });
-    await drag("dragEnter");
+    await page.evaluate(
+      "window.isDropped = false; addEventListener('drop', () => (window.isDropped = true), { once: true })",
+    );
+    // A busy browser refuses a drop on an element that has not answered yet.
     await expect
-      .poll(async () => {
-        await drag("dragOver");
-        return page.getByText("Drop a recipe, a mergekit").isVisible();
-      })
+      .poll(
+        async () => {
+          await drag("dragEnter");
+          await drag("dragOver");
+          if (!(await page.getByText("Drop a recipe, a mergekit").isVisible())) return false;
+          // The element below is another one now, which has to accept them, too.
+          await drag("dragOver");
+          await drag("drop");
+          return page.evaluate("window.isDropped");
+        },
+        { timeout: 20_000 },
+      )
       .toBe(true);
-    // The element below is another one now, which has to accept them, too.
-    await drag("dragOver");
-    await drag("drop");
   }
   const read = (...names: string[]) => readFileSync(at("project", ...names), "utf8");
   const soup = () =>
