@@ -4,6 +4,7 @@ import { EXPERT_MODULES, readRouting } from "./page/experts.js";
 import type { ExpertTraits, Family, Sizes, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR, SLIDING, SPARSE } from "./page/layer-kinds.js";
 import { type GgufMetadata, type LlamaCpp, readBiases, readExperts, readPart } from "./page/llama-cpp.js";
+import { readStateSpace } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
 import type { LinearWeights, RecurrenceWeights, RoutingSpec } from "./page/spec.js";
 import { EXPERTS, LLAMA_PARTS } from "./page/tensor-names.js";
@@ -227,15 +228,15 @@ export const qwen: readonly Family[] = [
   },
 ];
 
-function readDelta({ number, layersWith }: GgufMetadata) {
-  const heads = number("ssm.time_step_rank") ?? 0;
+function readDelta(read: GgufMetadata) {
+  const { heads, headWidth, groups, state, kernel } = readStateSpace(read);
   return {
-    layer_types: layersWith("attn_q.weight").map((attends) => (attends ? FULL : LINEAR)),
-    linear_conv_kernel_dim: number("ssm.conv_kernel"),
-    linear_num_key_heads: number("ssm.group_count"),
+    layer_types: read.layersWith("attn_q.weight").map((attends) => (attends ? FULL : LINEAR)),
+    linear_conv_kernel_dim: kernel,
+    linear_num_key_heads: groups,
     linear_num_value_heads: heads,
-    linear_key_head_dim: number("ssm.state_size"),
-    linear_value_head_dim: (number("ssm.inner_size") ?? 0) / heads,
+    linear_key_head_dim: state,
+    linear_value_head_dim: headWidth,
   };
 }
 

@@ -73,7 +73,7 @@ export function mamba2(options: MambaOptions): NonNullable<Traits["recurrence"]>
   };
 }
 
-/** The sizes that all families with a state space have, by their keys in a file. */
+/** The sizes that all families with a state have, the gated delta rule's too, by their keys in a file. */
 export function readStateSpace({ number, layersWith }: GgufMetadata) {
   const [width = 0, heads = 0] = [number("ssm.inner_size"), number("ssm.time_step_rank")];
   return {

@@ -125,9 +125,8 @@ export class Resolver {
 
   #term(tensor: CheckpointTensor, weight: number): StoredTerm {
     const { gathered } = tensor;
-    const parts = gathered?.parts.map(({ file, type, ...part }) => ({
-      file: this.file(file),
-      offset: part.offset,
+    const parts = gathered?.parts.map(({ file, offset, type }) => ({
+      ...{ file: this.file(file), offset },
       ...(type ? { type } : {}),
     }));
     const stored = {
