@@ -50,6 +50,7 @@ export function logprobsAfter(text, size) {
  * @property {number} open contexts and files that are not closed
  * @property {object[]} schemas those that grammars were made for
  * @property {import("../../src/export/llama/library.js").DrawOptions[]} drawn how answers with a grammar were drawn
+ * @property {import("../../src/export/llama/library.js").SamplerOptions[]} samplers how other tokens were
  */
 
 /**
@@ -69,7 +70,7 @@ export function logprobsAfter(text, size) {
  */
 export function fakeLlama(options = {}) {
   /** @type {FakeRecord} */
-  const record = { evaluated: [], sequences: [], contexts: [], open: 0, schemas: [], drawn: [] };
+  const record = { evaluated: [], sequences: [], contexts: [], open: 0, schemas: [], drawn: [], samplers: [] };
   /** @type {Llama} */
   const llama = {
     gpu: false,
@@ -199,10 +200,11 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
         const most = Math.max(...logits);
         const selected = logits.indexOf(most);
         const order = [...logits.keys()].sort((a, b) => Number(logits[b]) - Number(logits[a]));
-        const { logits: filter } = wanted.generateNext;
+        const { logits: filter, options: sampler } = wanted.generateNext;
+        if (sampler) record.samplers.push(sampler);
         const ids =
           filter === true
-            ? order
+            ? order.slice(0, sampler?.topK || order.length)
             : typeof filter === "object"
               ? [
                   ...order.slice(0, filter.filter.includeTop ?? 0),
@@ -212,9 +214,9 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
               : [];
         return {
           next: {
-            token: selected,
+            token: sampler && sampler.temperature > 0 ? Math.floor((sampler.seed / 2 ** 32) * logits.length) : selected,
             totalLogitWeight: logits.reduce((sum, logit) => sum + Math.exp(logit - most), 0),
-            logits: new Map(ids.map((id) => [id, Number(logits[id])])),
+            ...(filter && { logits: new Map(ids.map((id) => [id, Number(logits[id])])) }),
           },
         };
       });

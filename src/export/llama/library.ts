@@ -5,8 +5,9 @@ import { isSystemError, LayergraftError } from "../../kit/index.js";
 /** What to compute after a token. */
 export interface NextRequest {
   readonly token?: boolean;
-  /** Sum of exp(logit - largest logit). */
+  /** Sum of exp(logit - largest logit), of what top-k and top-p leave. */
   readonly totalLogitWeight?: boolean;
+  /** `true`: of all tokens that top-k leaves. */
   readonly logits?:
     | boolean
     | {
@@ -16,7 +17,18 @@ export interface NextRequest {
           readonly includeTop?: number;
         };
       };
-  readonly options?: { readonly temperature: number };
+  readonly options?: SamplerOptions;
+}
+
+/** llama.cpp applies them in this order: top-k, top-p, temperature. */
+export interface SamplerOptions {
+  /** 0: the most likely token, whatever the others say. */
+  readonly temperature: number;
+  readonly minP: 0;
+  /** 0: all. */
+  readonly topK: number;
+  readonly topP: number;
+  readonly seed: number;
 }
 
 export interface NextResult {
@@ -25,14 +37,8 @@ export interface NextResult {
   readonly logits?: ReadonlyMap<number, number>;
 }
 
-/** How llama.cpp draws tokens itself. */
-export interface DrawOptions {
-  readonly temperature: number;
-  readonly minP: 0;
-  /** 0: all. */
-  readonly topK: number;
-  readonly topP: number;
-  readonly seed: number;
+/** How llama.cpp draws the tokens of a whole answer. */
+export interface DrawOptions extends SamplerOptions {
   readonly grammarEvaluationState: unknown;
   /** Whether the token that ends an answer is returned, too. */
   readonly yieldEogToken: true;

@@ -132,11 +132,15 @@ describe("a model in llama.cpp", () => {
     }
   });
 
-  it("samples what the embedded engine samples from the same logits", async () => {
+  it("samples what the embedded engine samples where llama.cpp's order of steps means something else", async () => {
     const engine = await open();
     const [prompt = []] = texts(1, 6);
-    for (const cut of [{}, { topK: 3 }, { topP: 0.7 }, { topK: 5, topP: 0.9 }]) {
-      const sampling = { temperature: 1.3, ...cut };
+    for (const sampling of [
+      { temperature: 1.3, topP: 0.7 },
+      { temperature: 0.6, topP: 0.9 },
+      { temperature: 1.3, topK: 5, topP: 0.9 },
+    ]) {
+      record.samplers.length = 0;
       const [answer] = await engine.generate([prompt], { maxNewTokens: 20, seed: 5, stopIds: [], ...sampling });
       const random = Random.of(5, "answer 0");
       const text = [...prompt];
@@ -144,6 +148,32 @@ describe("a model in llama.cpp", () => {
         text.push(sampleToken(Float32Array.from(logitsAfter(text)), sampling, random) as number);
       }
       expect(answer?.ids).toEqual(text.slice(prompt.length));
+      // Fewer logits than a vocabulary has where nothing is lost by it.
+      const topK = sampling.topK ?? (sampling.temperature < 1 ? 4096 : 0);
+      expect(new Set(record.samplers.map((one) => one.topK))).toEqual(new Set([topK]));
+    }
+  });
+
+  it("lets llama.cpp draw other tokens, each with a seed of its own", async () => {
+    const engine = await open();
+    const [prompt = []] = texts(1, 6);
+    const drawn = async (sampling: { temperature: number; topK?: number; topP?: number }, seed: number) => {
+      record.samplers.length = 0;
+      await engine.generate([prompt], { maxNewTokens: 9, seed, stopIds: [], ...sampling });
+      return record.samplers.map((one) => ({ ...one }));
+    };
+    for (const sampling of [
+      { temperature: 1.3 },
+      { temperature: 0.7, topK: 3 },
+      { temperature: 1, topK: 5, topP: 0.9 },
+    ]) {
+      const asked = await drawn(sampling, 5);
+      const random = Random.of(5, "answer 0");
+      expect(asked).toEqual(
+        asked.map(() => ({ topK: 0, topP: 1, minP: 0, ...sampling, seed: Math.floor(random.float() * 2 ** 32) })),
+      );
+      expect(asked).toHaveLength(9);
+      expect(await drawn(sampling, 6)).not.toEqual(asked);
     }
   });
 

@@ -16,12 +16,18 @@ import {
   withoutStops,
 } from "../../engine/index.js";
 import { CancelledError, LayergraftError, messageOf } from "../../kit/index.js";
-import type { DrawOptions, LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
+import type { DrawOptions, LlamaContext, LlamaSequence, NextRequest, NextResult, SamplerOptions } from "./library.js";
 
 /** Tokens read at once; a cancelled answer ends after them. */
 export const READ_TOKENS = 128;
 /** The largest logit is that of the token that greedy decoding selects. */
-const GREEDY = { token: true, totalLogitWeight: true, options: { temperature: 0 } } as const;
+const GREEDY = {
+  token: true,
+  totalLogitWeight: true,
+  options: { temperature: 0, minP: 0, topK: 0, topP: 1, seed: 0 },
+} as const;
+/** Of how many tokens logits are read where the others cannot be drawn but by chance. */
+const LIKELIEST = 4096;
 
 export interface SequencesOptions {
   /** Makes the context when it is first needed. */
@@ -139,9 +145,10 @@ export class Sequences implements AnswerBatch {
     if (Number.isNaN(totalLogitWeight) || typeof token !== "number" || token < 0) return undefined;
     let id: number | undefined = token;
     const short = isShort(request, count);
-    if (!request.grammar && ((request.temperature ?? 0) > 0 || short)) {
+    // Without logits, llama.cpp has drawn the token.
+    if (logits && ((request.temperature ?? 0) > 0 || short)) {
       const row = new Float32Array(this.#options.vocabularySize).fill(Number.NEGATIVE_INFINITY);
-      for (const [other, logit] of logits ?? []) row[other] = logit;
+      for (const [other, logit] of logits) row[other] = logit;
       id = sampleToken(short ? withoutStops(row, request) : row, request, request.random);
     }
     if (id === undefined) return undefined;
@@ -285,10 +292,12 @@ async function drawNext(
 }
 
 /** llama.cpp draws by grammars itself: node-llama-cpp gives no logits of the tokens that one allows. */
-function drawing({ temperature = 0, topK = 0, topP = 1, random }: BatchRequest, grammar: AnswerGrammar): DrawOptions {
-  const seed = Math.floor(random.float() * 2 ** 32);
-  const grammarEvaluationState = grammar.begin();
-  return { temperature, minP: 0, topK, topP, seed, grammarEvaluationState, yieldEogToken: true };
+function drawing(request: BatchRequest, grammar: AnswerGrammar): DrawOptions {
+  return { ...samplerOf(request), grammarEvaluationState: grammar.begin(), yieldEogToken: true };
+}
+
+function samplerOf({ temperature = 0, topK = 0, topP = 1, random }: BatchRequest): SamplerOptions {
+  return { temperature, minP: 0, topK, topP, seed: Math.floor(random.float() * 2 ** 32) };
 }
 
 function evaluate(
@@ -315,12 +324,19 @@ function requireRunning(signal: AbortSignal | undefined): void {
 
 /** What is needed to draw the next token of an answer that has `count`, and its scores. */
 function nextRequest(request: BatchRequest, count: number): NextRequest {
-  const { temperature = 0, topK = temperature === 0 ? 1 : undefined, top, stopIds } = request;
+  const { temperature = 0, topK, topP = 1, top, stopIds } = request;
   const dropped = isShort(request, count) ? stopIds.size : 0;
-  if (temperature === 0 && dropped === 0) return top === undefined ? GREEDY : scoring(undefined, top);
-  // Samples are drawn here, so that they mean the same as in the embedded engine.
-  if (topK === undefined) return { ...GREEDY, logits: true };
-  return scoring(undefined, Math.max(topK + dropped, top ?? 0));
+  if (dropped > 0 || top !== undefined) {
+    const read = temperature === 0 ? 1 : topK;
+    if (read === undefined) return { ...GREEDY, logits: true };
+    return scoring(undefined, Math.max(read + dropped, top ?? 0));
+  }
+  if (temperature === 0) return GREEDY;
+  if (topP === 1 || temperature === 1) return { token: true, totalLogitWeight: true, options: samplerOf(request) };
+  // Top-p is of the probabilities at the temperature, but llama.cpp applies it before. A temperature below 1 leaves less to
+  // unlikely tokens than they have at 1.
+  const options = { ...GREEDY.options, temperature: 1, topK: topK ?? (temperature < 1 ? LIKELIEST : 0) };
+  return { token: true, totalLogitWeight: true, logits: true, options };
 }
 
 function scoring(next: number | undefined, top: number | undefined): NextRequest {
