@@ -3,11 +3,12 @@
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { distance, golden } from "../../test/support/golden-decoders.js";
 import { CancelledError, LayergraftError } from "../kit/errors.js";
 import { Random } from "../kit/random.js";
 import { type Engine, type GenerateOptions, openEngine } from "./engine.js";
+import { LoadedDecoder } from "./loaded-decoder.js";
 
 const opened: Engine[] = [];
 const folders: string[] = [];
@@ -106,6 +107,27 @@ describe.each(["llama", "gemma3"])("%s", (name) => {
     expect(together.map((list) => list.map(({ id }) => id))).toEqual(
       next.flat().map((list) => list.map(({ id }) => id)),
     );
+  });
+
+  it("reads a context once for all its continuations", async () => {
+    const random = Random.of(3, name);
+    const requests = texts(9, 40, `${name} contexts`).flatMap((context) =>
+      texts(random.between(1, 5), 6, `${context}`).map((continuation) => ({ context, continuation })),
+    );
+    const alone = await Promise.all(requests.map((request) => engine.scoreContinuations([request])));
+    for (const batch of [1, 3, 64]) {
+      for (const [i, { tokens, greedy }] of (await engine.scoreContinuations(requests, { batch })).entries()) {
+        expect(distance(tokens, alone[i]?.[0]?.tokens ?? [])).toBeLessThan(1e-5);
+        expect(greedy).toBe(alone[i]?.[0]?.greedy);
+      }
+    }
+    const pass = vi.spyOn(LoadedDecoder.prototype, "pass");
+    await engine.scoreContinuations(requests, { batch: 64 });
+    const read = pass.mock.calls.reduce((sum, [, parts]) => sum + parts.flat().length, 0);
+    pass.mockRestore();
+    const contexts = new Map(requests.map(({ context }) => [context.join(), context.length - 1]));
+    const least = [...contexts.values()].reduce((sum, length) => sum + length);
+    expect(read).toBe(requests.reduce((sum, { continuation }) => sum + continuation.length, least));
   });
 });
 
