@@ -7,27 +7,20 @@
 //       that FILE lacks
 //
 // judge.js makes the tables of docs/results.md from these lines.
-import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { analyze, train } from "layergraft";
+import { train } from "layergraft";
 import { openEngine } from "#engine";
+import { bits, likelihood, pairsOf, rowsOf, scoreMerges } from "./measure.js";
 
-/** @typedef {Awaited<ReturnType<typeof analyze>>} Analysis */
+/** @typedef {import("./measure.js").Engine} Engine */
+/** @typedef {import("./measure.js").Merge} Merge */
 /** @typedef {{ sw: string, en: string, answer: number, solution: string }} Problem */
-/** @typedef {Awaited<ReturnType<typeof openEngine>>} Engine */
 
 /** Test problems of the grid and of other merges, prompts without labels, texts of the language expert, samples of some prompts. */
 const COUNTS = { test: 300, others: 150, prompts: 100, texts: 60, sampled: 40, samples: 3 };
 /** The first of the language expert's texts. */
 const TEXTS = 19_940;
 const BATCH = 64;
-
-/** @param {string} file @returns {any[]} */
-const rowsOf = (file) =>
-  readFileSync(file, "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line));
 
 /**
  * As plan.yaml, with half the steps of the language expert.
@@ -64,13 +57,21 @@ async function trainPair(world, base, seed, isFree) {
 function recipesOf(base, math, language) {
   const models = [math, language];
   const deltas = { models, base };
-  /** @type {{ group: string, name: string, recipe: any }[]} */
+  /** @type {Merge[]} */
   const all = [];
   /** @param {string} group @param {string} name @param {object} recipe */
   const add = (group, name, recipe) => all.push({ group, name, recipe });
   const swap = { method: "swap", task: math, language };
   for (const bottom of [1, 2, 3])
-    for (const top of [0, 1, 2]) add("grid", `swap ${bottom} ${top}`, { ...swap, bottom, top });
+    for (const top of [0, 1, 2]) {
+      const isDefault = bottom === 2 && top === 1;
+      const named = {
+        group: "grid",
+        name: `swap ${bottom} ${top}`,
+        ...(isDefault && { default: /** @type {const} */ (true) }),
+      };
+      all.push({ ...named, recipe: { ...swap, bottom, top } });
+    }
   for (const bottom of [4, 5, 6]) add("swap", `swap ${bottom} 0`, { ...swap, bottom, top: 0 });
   for (const top of [1, 2, 3]) add("swap", `swap 0 ${top}`, { ...swap, bottom: 0, top });
   for (const outside of ["language", "task"])
@@ -120,45 +121,8 @@ async function answer(engine, prompts, sampling = {}) {
   return answers.map((one, i) => ({ context: ids[i] ?? [], continuation: one.ids, text: one.text }));
 }
 
-/** Mean log-probability of a token. @param {Engine} engine @param {any[]} pairs */
-async function likelihood(engine, pairs) {
-  const scores = await engine.scoreContinuations(
-    pairs.filter(({ continuation }) => continuation.length > 0),
-    { batch: BATCH },
-  );
-  const tokens = scores.flatMap(({ tokens }) => tokens);
-  return tokens.reduce((sum, one) => sum + one, 0) / tokens.length;
-}
-
-/** @param {Engine} engine @param {{ prompt: string, response: string }[]} rows */
-async function pairsOf(engine, rows) {
-  const whole = await Promise.all(rows.map(({ prompt, response }) => engine.encode(`${prompt} ${response}`)));
-  const contexts = await Promise.all(rows.map(({ prompt }) => engine.encode(prompt)));
-  return whole.map((ids, i) => ({ context: contexts[i], continuation: ids.slice(contexts[i]?.length) }));
-}
-
-/**
- * What changed, in all and by layer: norms of math, language and the merge, and cosines of math with language, math with
- * the merge, and language with the merge.
- * @param {Analysis} analysis of math, language and all merges @param {number} merge its place among them
- */
-function changesOf({ total, byLayer, experts: { length } }, merge) {
-  const three = [0, 1, merge];
-  const figures = (/** @type {Analysis["total"]} */ { experts, pairs }) => {
-    const cosine = (/** @type {number} */ i, /** @type {number} */ j) =>
-      pairs[i * length - (i * (i + 1)) / 2 + j - i - 1]?.cosine ?? null;
-    return {
-      norms: three.map((i) => experts[i]?.norm ?? 0),
-      relative: three.map((i) => experts[i]?.relativeNorm ?? 0),
-      cosines: [cosine(0, 1), cosine(0, merge), cosine(1, merge)],
-    };
-  };
-  return { total: figures(total), layers: byLayer.map((one) => ({ layer: one.layer, ...figures(one) })) };
-}
-
 /** @param {string} world @param {string} base @param {string} math @param {string} language @param {string} file */
 async function score(world, base, math, language, file) {
-  const scored = new Set(existsSync(file) ? rowsOf(file).map(({ name }) => name) : []);
   /** @type {Problem[]} */
   const test = rowsOf(join(world, "data/problems.jsonl")).slice(0, COUNTS.test);
   /** @type {Problem[]} */
@@ -170,31 +134,13 @@ async function score(world, base, math, language, file) {
   const expert = await openEngine(math);
   const taught = (await answer(expert, ask(prompts, "en"))).map(({ text }) => numberOf(text));
   await expert.close();
-  const experts = { math, language };
   const on = prompts.map(({ sw }) => sw);
-  const { alignment } = await analyze({ base, experts, on });
-  const recipes = recipesOf(base, math, language);
-  const merges = Object.fromEntries(recipes.map(({ recipe }, index) => [`merge ${index}`, recipe]));
-  const analysis = await analyze({ base, experts: { ...experts, ...merges } });
-  for (const [index, { group, name, recipe }] of recipes.entries()) {
-    if (scored.has(name)) continue;
-    const engine = await openEngine(recipe, { threads: 1 });
-    const inGrid = group === "grid";
-    const graded = async (/** @type {Problem[]} */ problems) =>
-      (await answer(engine, ask(problems, "sw"))).map(({ text }, i) => numberOf(text) === problems[i]?.answer);
-    const bits = (/** @type {boolean[]} */ list) => list.map(Number).join("");
-    const line = {
-      group,
-      name,
-      test: bits(await graded(inGrid ? test : test.slice(0, COUNTS.others))),
-      ...(inGrid && { ...(await signals(engine)), taught }),
-      changes: changesOf(analysis, index + 2),
-      // After each layer: base with math, base with language, math with language.
-      alignment: alignment?.pairs,
-    };
-    await engine.close();
-    appendFileSync(file, `${JSON.stringify(line)}\n`);
-  }
+  await scoreMerges(file, { base, math, language, on }, recipesOf(base, math, language), async (engine, { group }) => {
+    const asked = group === "grid" ? test : test.slice(0, COUNTS.others);
+    const answers = await answer(engine, ask(asked, "sw"));
+    const right = bits(answers.map(({ text }, i) => numberOf(text) === asked[i]?.answer));
+    return { test: right, ...(group === "grid" && { ...(await signals(engine)), taught }) };
+  });
 
   /** What a merge of the grid answers and how likely it finds texts. @param {Engine} engine */
   async function signals(engine) {
@@ -207,10 +153,10 @@ async function score(world, base, math, language, file) {
     const sampled = await answer(engine, repeated, { temperature: 1, seed: repeated.map((_, i) => i) });
     const rows = prompts.map(({ en, solution }) => ({ prompt: `${en} Solve:`, response: solution }));
     return {
-      choosing: greedy.map(({ text }, i) => Number(numberOf(text) === choosing[i]?.answer)).join(""),
+      choosing: bits(greedy.map(({ text }, i) => numberOf(text) === choosing[i]?.answer)),
       answers: unlabelled.map(({ text }) => numberOf(text)),
       english: english.map(({ text }) => numberOf(text)),
-      solved: english.map(({ text }, i) => Number(numberOf(text) === prompts[i]?.answer)).join(""),
+      solved: bits(english.map(({ text }, i) => numberOf(text) === prompts[i]?.answer)),
       samples: sampled.map(({ text }) => numberOf(text)),
       equations: unlabelled.filter(({ text }) => holds(text)).length / unlabelled.length,
       confidence: await likelihood(engine, unlabelled),
