@@ -57,6 +57,11 @@ async function judge(task: Task, index: number, output: Output) {
 }
 
 describe("answers in text", () => {
+  it("are asked of rows at an absolute path, too", async () => {
+    const task = await open(GENERATE.replace("rows.jsonl", join(root, "rows.jsonl")));
+    expect((await task.load({})).items).toEqual((await (await open(GENERATE)).load({})).items);
+  });
+
   it("are asked with the first rows but the row itself", async () => {
     const task = await open(`${GENERATE}description: "Jibu kwa neno moja.\\n\\n"\nshots: 1\nid: "q{n}"`);
     const { items } = await task.load({});

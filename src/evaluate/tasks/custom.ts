@@ -1,4 +1,4 @@
-import { dirname, join, resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { isFile } from "../../kit/files/index.js";
 import { findLanguage, GuardError, guardedPatterns, type Language, RecipeError } from "../../kit/index.js";
 import { didYouMean, formatSome, plural } from "../../kit/printing/index.js";
@@ -219,7 +219,7 @@ function missingField(name: string, { row, where }: LocatedRow): Error {
 }
 
 async function readRows(file: string, folder: string, data: DataAccess): Promise<LocatedRow[]> {
-  const isBeside = data.folder === undefined || (await isFile(join(folder, file)));
+  const isBeside = data.folder === undefined || (await isFile(resolve(folder, file)));
   const path = await findFile(isBeside ? folder : resolve(data.folder), [file], "this task");
   const rows = await fileRows(path, { format: "jsonl" });
   if (rows.length === 0) throw dataError(`${path} has no rows`, { file: path });

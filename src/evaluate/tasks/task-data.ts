@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { resolve } from "node:path";
 import { isFile, readBounded } from "../../kit/files/index.js";
 import { type ErrorWhere, isSystemError, LayergraftError, own } from "../../kit/index.js";
 import { formatBytes, formatSome } from "../../kit/printing/index.js";
@@ -49,7 +49,8 @@ export function missingDataError(message: string, folder: string): LayergraftErr
  */
 export async function findFile(folder: string, paths: readonly string[], what: string): Promise<string> {
   for (const path of paths) {
-    if (await isFile(join(folder, path))) return join(folder, path);
+    const file = resolve(folder, path);
+    if (await isFile(file)) return file;
   }
   const expected = `${paths.length > 1 ? "one of " : ""}${paths.join(", ")}`;
   throw missingDataError(`${folder} has no data for ${what}; expected ${expected}`, folder);
