@@ -76,6 +76,11 @@ merges:
       "layers 0-15 from the language expert, embeddings and output from the average of both",
       ...["mean of all parameters", "mean of all parameters, weighted 3, 1", "TIES", ""],
     ]);
+    const controls = rowsOf(`${HEAD + merges + TASKS}\ncontrols: { kinds: [reverse, into-base], of: [swap] }`);
+    expect(controls.flatMap(({ about, kind }) => (kind === "control" ? [about] : []))).toEqual([
+      "layers 0-1, 15 from math, layers 2-13 from swahili, layer 14 and embeddings and output from the average of both",
+      "layers 0-1, 15 from swahili, layers 2-13 from the base, layer 14 and embeddings and output from the average of both",
+    ]);
     const { lead, sections } = experimentPage(reportOf(HEAD + merges + TASKS, strength).report);
     expect(lead).toMatch(/ The best layer swap takes layers 0-1, 15 from swahili, /);
     const [bars] = sections.find(({ id }) => id === "overview")?.figures ?? [];

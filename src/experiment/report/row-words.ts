@@ -5,11 +5,11 @@ import type { MergeModel } from "../expand/plan-models.js";
 /**
  * Of a layer swap, whose each layer is; of others, the method.
  * @param layers of the base; undefined if they are not known
- * @returns empty where models have several configurations, and where the merge's name says it
+ * @returns empty where models have several configurations, and where a merge's name says it
  */
 export function mergeInWords(models: readonly MergeModel[], layers: number | undefined): string {
   const [first] = models;
-  if (!first || typeof first.source === "string" || first.merge.controlOf !== undefined) return "";
+  if (!first || typeof first.source === "string") return "";
   if (models.some(({ configuration }) => configuration.label !== first.configuration.label)) return "";
   const { name, recipe: written, suggest } = first.merge;
   const recipe = checkRecipe(first.source);
@@ -17,7 +17,8 @@ export function mergeInWords(models: readonly MergeModel[], layers: number | und
     const words = Object(written ?? suggest) as Readonly<Record<string, unknown>>;
     const nameOf = (field: "task" | "language") => {
       const word = words[field];
-      return typeof word === "string" && word !== field ? word : `the ${field} expert`;
+      if (typeof word !== "string" || word === field) return `the ${field} expert`;
+      return word === "base" ? "the base" : word;
     };
     return swapInWords(recipe as SwapRecipe, nameOf, layers);
   }
