@@ -47,7 +47,7 @@ describe("rows of the main tables", () => {
         ["base", "", 1, 0.1],
         ["math", "task expert", 1, 0.2],
         ["other-math", "task expert", 1, 0.3],
-        ["swahili", "language expert, sw", 1, 0],
+        ["swahili", "language expert, Swahili", 1, 0],
         ["together", "trained on both", 1, 0.4],
         ["swap averaged", "", 1, 0.7],
         ["swap outside", "", 1, 0.8],

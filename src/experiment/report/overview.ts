@@ -65,7 +65,7 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number
       .filter((expert) => expert.expertGroup === expertGroup && sheet.isEvaluated(expert.name, task))
       .map(({ name }) => name);
     if (models.length === 0) return [];
-    const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
+    const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${languageName(language)}` : ROLES[role];
     const kind = role === "joint" ? "joint" : "expert";
     return [{ label: expertGroup, entry: expertGroup, about: "", detail, own, kind, models, isChosen: false }];
   });

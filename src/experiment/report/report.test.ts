@@ -92,7 +92,7 @@ describe("the data of a report", () => {
       ["soups first", 1],
     ]);
     expect(overview?.bars.map(({ detail }) => detail).slice(0, 6)).toEqual([
-      ...["", "task expert", "language expert, sw", "trained on both", "bottom 2, top 0", "bottom 1, top 1"],
+      ...["", "task expert", "language expert, Swahili", "trained on both", "bottom 2, top 0", "bottom 1, top 1"],
     ]);
     expect(overview?.items).toBe("the 12 of 20 items that no search saw");
     expect(overview?.choice).toBe("Configurations were chosen on 8 other items of mgsm_sw.");
