@@ -197,6 +197,10 @@ describe("significance", () => {
     );
     expect(verdict).toMatch(/It is significantly above every other row\.$/);
     expect(isClear).toBe(true);
+    const tied = reportOf(HEAD + MERGES + TASKS, (step) => ({ 8: 10, 7: 2, 6: 2 })[strength(step)] ?? 1).report;
+    expect(tied.overviews[0]?.verdict).toMatch(
+      / above swap averaged, the best alternative \(20\.0%; [^)]*\)\. soup 3 to 1 scores 20\.0%, too\. It is significantly /,
+    );
   });
 
   it("names a ceiling or a floor that all rows are at, and counts tied choices", () => {

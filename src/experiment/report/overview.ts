@@ -65,7 +65,8 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number
       .filter((expert) => expert.expertGroup === expertGroup && sheet.isEvaluated(expert.name, task))
       .map(({ name }) => name);
     if (models.length === 0) return [];
-    const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${languageName(language)}` : ROLES[role];
+    const detail =
+      role === "language" && language !== undefined ? `${ROLES[role]}, ${languageName(language)}` : ROLES[role];
     const kind = role === "joint" ? "joint" : "expert";
     return [{ label: expertGroup, entry: expertGroup, about: "", detail, own, kind, models, isChosen: false }];
   });
@@ -392,10 +393,13 @@ function compareRows(
     unclear.length === 0
       ? `It is significantly above every other row${except}.`
       : `It is not significantly above ${namesOf([...unclear, ...controls])}.`;
+  const equal = rest.filter((one) => one !== alternative && Math.abs(one.mean - alternative.mean) < 1e-9);
+  const also = `${namesOf(equal)} ${equal.length === 1 ? "scores" : "score"} ${scoreText(alternative.mean, scale)}, too.`;
+  const tied = equal.length === 0 ? "" : ` ${also}`;
   return {
     ...(unclear.length === 0 ? { best: first.row } : {}),
     isClear: !isUnclear(alternative),
-    verdict: `${leadSentence(compared, { scale, ...lead })} ${tested}`,
+    verdict: `${leadSentence(compared, { scale, ...lead })}${tied} ${tested}`,
     leads,
   };
 }
