@@ -15,6 +15,7 @@ import { readRun } from "../src/train/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, layergraft, type Outcome, WRONG_USAGE } from "./support/command.js";
 import { type Files, taskFiles, taskSets, trainingSets } from "./support/data-sets.js";
+import { writeTinyTokenizer } from "./support/export-fixtures.js";
 import { FakeHub, fakeFile } from "./support/fake-hub.js";
 import { published, publishedFiles, shapesOf } from "./support/published-models.js";
 
@@ -256,6 +257,37 @@ describe("examples/experiments/smollm2", { tags: ["slow"] }, () => {
     const tried = readFileSync(join(cwd, "gpu-try.yaml"), "utf8");
     expect(tried.match(/steps: 2\b/g)).toHaveLength(2);
     expect(tried).toContain("{ task: spanish.yaml, limit: 8 }");
+  });
+
+  it("says what its merges do, and judges what chooses among them", async () => {
+    const cwd = join(root, "label-free");
+    mkdirSync(cwd);
+    for (const [seed, name] of ["base", "math", "spanish"].entries()) {
+      await writeTiny(join(cwd, name), { layers: 30, seed });
+      writeTinyTokenizer(join(cwd, name));
+    }
+    const item = (n: number) => ({
+      ...{ english: `${n} and 3?`, spanish: `${n} y 3?`, answer: n % 4 },
+      options: ["+", "-", "*", "/"].map((sign) => `${n} ${sign} 3`),
+    });
+    const write = (name: string, rows: readonly object[]) =>
+      writeFileSync(join(cwd, name), rows.map((row) => JSON.stringify(row)).join("\n"));
+    write(
+      "spanish-problems.jsonl",
+      Array.from({ length: 248 }, (_, n) => item(n)),
+    );
+    write("spanish.jsonl", Array(16).fill({ text: "abc" }));
+    const node = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd });
+    const scripts = join(import.meta.dirname, "../examples");
+    await node(join(scripts, "experiments/smollm2/label-free.js"), "base", "math", "spanish", "seed 1.jsonl");
+    cpSync(join(cwd, "seed 1.jsonl"), join(cwd, "seed 2.jsonl"));
+    const { stdout } = await node(join(scripts, "miniature/judge.js"), "seed 1.jsonl", "seed 2.jsonl");
+    expect(stdout).toMatch(/^44 merges, \d+ work$/m);
+    const [, losses = "", , , , aucs = ""] = stdout.split("\n\n");
+    expect(losses).toMatch(/^\| chosen by \| seed 1 \| seed 2 \| mean \|/);
+    expect(losses).not.toContain("NaN");
+    expect(losses).toMatch(/^\| the default \| -?\d+\.\d: 5 2 \| /m);
+    expect(aucs).toMatch(/^\| AUC \| seed 1 \| seed 2 \|/);
   });
 });
 

@@ -1,10 +1,10 @@
 // The questions of examples/miniature/label-free.js asked of SmolLM2 (README.md, "Without labels"):
 //
-//   node label-free.js BASE MATH SPANISH FILE   in this folder, with what data.js wrote; appends one line of JSON for each
+//   node label-free.js BASE MATH SPANISH FILE   in the folder of what data.js wrote; appends one line of JSON for each
 //       merge that FILE lacks
 //
 // examples/miniature/judge.js makes the tables of docs/results.md from these lines.
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { openEngine } from "#engine";
 import { bits, likelihood, pairsOf, rowsOf, scoreMerges } from "../../miniature/measure.js";
 
@@ -87,12 +87,12 @@ async function answer(engine, problems, language) {
 /** @param {string} base @param {string} math @param {string} language @param {string} file */
 async function score(base, math, language, file) {
   /** @type {Problem[]} */
-  const problems = rowsOf(join(import.meta.dirname, "spanish-problems.jsonl"));
+  const problems = rowsOf("spanish-problems.jsonl");
   const choosing = problems.slice(0, COUNTS.choosing);
   const prompts = choosing.slice(0, COUNTS.prompts);
   const test = problems.slice(COUNTS.choosing, COUNTS.choosing + COUNTS.test);
   /** @type {{ text: string }[]} */
-  const texts = rowsOf(join(import.meta.dirname, "spanish.jsonl")).slice(-COUNTS.texts);
+  const texts = rowsOf("spanish.jsonl").slice(-COUNTS.texts);
   const right = (/** @type {{ choice: number }[]} */ answers, /** @type {readonly Problem[]} */ asked) =>
     bits(answers.map(({ choice }, i) => choice === asked[i]?.answer));
   const choices = (/** @type {{ choice: number }[]} */ answers) => answers.map(({ choice }) => choice);
