@@ -423,6 +423,16 @@ describe("manners", () => {
       { message: "Missing --model <source[=weight]>. Write: layergraft soup --model task --model 'my model'" },
     ],
     [
+      ["extract", "task", "--base", "base"],
+      WRONG_USAGE,
+      { message: "Missing --model <source>. Write: layergraft extract --base base --model task" },
+    ],
+    [
+      ["swap", "my model"],
+      WRONG_USAGE,
+      { message: "Missing --task <source>. Write: layergraft swap --task 'my model' --language <source>" },
+    ],
+    [
       ["generate", "task", "hello"],
       WRONG_USAGE,
       { message: expect.stringMatching(/ Pass a prompt with --prompt hello$/) },

@@ -59,14 +59,23 @@ class ForgivingCommand extends Command {
     const removed = choices === undefined ? undefined : removedAdvice("choice", value);
     if (removed !== undefined) return ` ${value} ${removed}.`;
     if (choices !== undefined) return didYouMean(value, choices.split(", "));
-    const required = this.options.filter(({ mandatory }) => mandatory).map(({ long }) => long);
     if (message.includes("required option") && this.args.length > 0) {
-      const meant = this.args.map((argument, i) => `${required[i] ?? required.at(-1)} ${shellQuote(argument)}`);
-      return ` Write: layergraft ${this.name()} ${meant.join(" ")}`;
+      return ` Write: layergraft ${this.name()} ${this.#withFlags().join(" ")}`;
     }
     const isExcess = message.includes("too many arguments");
     const takesPrompt = isExcess && this.options.some(({ long }) => long === "--prompt");
     return takesPrompt ? ` Pass a prompt with --prompt ${shellQuote(this.args.at(-1) ?? "")}` : "";
+  }
+
+  /** The required options: those that are given, and those that the arguments were probably meant as. */
+  #withFlags(): string[] {
+    const required = this.options.filter(({ mandatory }) => mandatory);
+    const rest = [...this.args];
+    const written = required.map((option) => {
+      const value: unknown = this.getOptionValue(option.attributeName()) ?? rest.shift();
+      return typeof value === "string" ? `${option.long} ${shellQuote(value)}` : option.flags;
+    });
+    return [...written, ...rest.map((argument) => `${required.at(-1)?.long} ${shellQuote(argument)}`)];
   }
 
   override parseOptions(args: string[]): ParseOptionsResult {
