@@ -195,7 +195,7 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
     bytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
   });
   const models = total([...facts.models.values()].flatMap(({ bytesToFetch }) => bytesToFetch || []));
-  const dataSets = total([...facts.dataSets.values()]);
+  const dataSets = total([...facts.dataSets.values()].filter((bytes) => bytes > 0));
   const folder = await hubCache();
   const fetched = models.bytes + dataSets.bytes;
   const needs = new Map([[out, estimate.bytes ?? 0], ...(fetched > 0 ? [[folder, fetched] as const] : [])]);

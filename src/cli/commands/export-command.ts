@@ -54,7 +54,7 @@ export function add(program: Command): void {
     .addOption(
       new Option("--format <format>", "file format").choices([...Object.keys(EXPORT_FORMATS), "hf"]).default("gguf"),
     );
-  withEncodingOptions(command)
+  withEncodingOptions(command, OUTPUT_DTYPES)
     .option("-o, --out <path>", "file or folder to write; it appears when it is complete")
     .option("--dry-run", "print the plan and exit; reads headers")
     .option("--ollama", "gguf: write a Modelfile beside it, OUT.Modelfile, for ollama create")
@@ -67,14 +67,15 @@ export function add(program: Command): void {
   );
 }
 
-export function withEncodingOptions(command: Command): Command {
-  const types = [...Object.values(EXPORT_FORMATS).flatMap((format) => format.types), ...OUTPUT_DTYPES];
+/** @param folderTypes those of folders for transformers, where they are written */
+export function withEncodingOptions(command: Command, folderTypes: readonly string[] = []): Command {
+  const types = [...Object.values(EXPORT_FORMATS).flatMap((format) => format.types), ...folderTypes];
+  const folders = folderTypes.length > 0 ? ", for hf that of the source" : "";
   return command
     .addOption(
-      new Option(
-        "--type <type>",
-        "encoding of the weights (default: q8_0 for gguf, q8 for onnx, for hf that of the source)",
-      ).choices(types),
+      new Option("--type <type>", `encoding of the weights (default: q8_0 for gguf, q8 for onnx${folders})`).choices(
+        types,
+      ),
     )
     .option(
       "--tensor-type <pattern=type...>",

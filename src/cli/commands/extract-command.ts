@@ -22,7 +22,7 @@ import {
   printJson,
   runWithProgress,
   warn,
-  withWorkOptions,
+  withMatrixWorkOptions,
 } from "../shared/output.js";
 import { checkPushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 import type { Command } from "../shared/typed.js";
@@ -51,7 +51,7 @@ function declared(program: Command) {
     .option("-o, --out <folder>", "folder to write; it appears when it is complete")
     .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
     .option("--force", "replace an existing adapter that extract wrote");
-  return withWorkOptions(withPushOptions(command));
+  return withMatrixWorkOptions(withPushOptions(command));
 }
 
 export function add(program: Command): void {

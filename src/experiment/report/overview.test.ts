@@ -195,11 +195,13 @@ describe("significance", () => {
     expect(verdict).toMatch(
       /^swap outside scores 100\.0%, 80\.0 points above swap averaged, the best alternative \(20\.0%; 95% /,
     );
-    expect(verdict).toMatch(/It is significantly above every other row\.$/);
+    expect(verdict).toMatch(
+      /It is significantly above every other row\. soup 3 to 1 and swap any score 20\.0%, too\.$/,
+    );
     expect(isClear).toBe(true);
     const tied = reportOf(HEAD + MERGES + TASKS, (step) => ({ 8: 10, 7: 2, 6: 2 })[strength(step)] ?? 1).report;
     expect(tied.overviews[0]?.verdict).toMatch(
-      / above swap averaged, the best alternative \(20\.0%; [^)]*\)\. soup 3 to 1 scores 20\.0%, too\. It is significantly /,
+      / above swap averaged, the best alternative \(20\.0%; .*It is significantly above every other row\. soup 3 to 1 scores 20\.0%, too\.$/,
     );
   });
 

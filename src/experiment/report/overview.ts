@@ -393,13 +393,15 @@ function compareRows(
     unclear.length === 0
       ? `It is significantly above every other row${except}.`
       : `It is not significantly above ${namesOf([...unclear, ...controls])}.`;
-  const equal = rest.filter((one) => one !== alternative && Math.abs(one.mean - alternative.mean) < 1e-9);
+  // At the floor, ties say nothing.
+  const isEqual = ({ mean }: (typeof own)[number]) => mean > 0 && Math.abs(mean - alternative.mean) < 1e-9;
+  const equal = rest.filter((one) => one !== alternative && isEqual(one));
   const also = `${namesOf(equal)} ${equal.length === 1 ? "scores" : "score"} ${scoreText(alternative.mean, scale)}, too.`;
   const tied = equal.length === 0 ? "" : ` ${also}`;
   return {
     ...(unclear.length === 0 ? { best: first.row } : {}),
     isClear: !isUnclear(alternative),
-    verdict: `${leadSentence(compared, { scale, ...lead })}${tied} ${tested}`,
+    verdict: `${leadSentence(compared, { scale, ...lead })} ${tested}${tied}`,
     leads,
   };
 }
