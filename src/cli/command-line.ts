@@ -43,6 +43,8 @@ const SENTENCES: readonly (readonly [RegExp, string])[] = [
 
 /** Reports a misspelled flag before a missing argument that it caused. */
 class ForgivingCommand extends Command {
+  #typed: readonly string[] = [];
+
   override createCommand(name?: string): Command {
     return new ForgivingCommand(name);
   }
@@ -59,7 +61,7 @@ class ForgivingCommand extends Command {
     const removed = choices === undefined ? undefined : removedAdvice("choice", value);
     if (removed !== undefined) return ` ${value} ${removed}.`;
     if (choices !== undefined) return didYouMean(value, choices.split(", "));
-    if (message.includes("required option") && this.args.length > 0) {
+    if (message.includes("required option") && this.args.length > this.registeredArguments.length) {
       return ` Write: layergraft ${this.name()} ${this.#withFlags().join(" ")}`;
     }
     const isExcess = message.includes("too many arguments");
@@ -67,18 +69,24 @@ class ForgivingCommand extends Command {
     return takesPrompt ? ` Pass a prompt with --prompt ${shellQuote(this.args.at(-1) ?? "")}` : "";
   }
 
-  /** The required options: those that are given, and those that the arguments were probably meant as. */
+  /** What was typed, with a required option that is missing before each argument that has no place. */
   #withFlags(): string[] {
-    const required = this.options.filter(({ mandatory }) => mandatory);
-    const rest = [...this.args];
-    const written = required.map((option) => {
-      const value: unknown = this.getOptionValue(option.attributeName()) ?? rest.shift();
-      return typeof value === "string" ? `${option.long} ${shellQuote(value)}` : option.flags;
+    const excess = this.args.slice(this.registeredArguments.length);
+    const kept = [...this.#typed];
+    for (const argument of excess) kept.splice(kept.lastIndexOf(argument), 1);
+    const missing = this.options.filter(
+      (one) => one.mandatory && this.getOptionValue(one.attributeName()) === undefined,
+    );
+    const withValue = missing.map((option) => {
+      const argument = excess.shift();
+      return argument === undefined ? option.flags.replace(/^-\w, /, "") : `${option.long} ${shellQuote(argument)}`;
     });
-    return [...written, ...rest.map((argument) => `${required.at(-1)?.long} ${shellQuote(argument)}`)];
+    const more = excess.map((argument) => `${missing.at(-1)?.long} ${shellQuote(argument)}`);
+    return [...withValue, ...more, ...kept.map((word) => shellQuote(word))];
   }
 
   override parseOptions(args: string[]): ParseOptionsResult {
+    this.#typed = args;
     const parsed = super.parseOptions(args);
     const [flag = ""] = parsed.unknown;
     const isHelp = parsed.unknown.some((argument) => argument === "--help" || argument === "-h");

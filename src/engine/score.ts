@@ -1,6 +1,7 @@
-// Log-probabilities of given tokens. Texts are batched by length; what all begin with is computed once, and so is a context
-// that has several continuations, such as a question and its choices.
+// Log-probabilities of given tokens. Texts are batched by length; what all begin with is computed once, and so is a
+// context that has several continuations in a batch, such as a question and its choices.
 import { groupBy } from "../kit/index.js";
+import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Wanted } from "./loaded-decoder.js";
 import { extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
 import { requireWhole } from "./sampling.js";
@@ -40,9 +41,9 @@ export async function scoreTexts(
   const contexts = requests.map(({ tokens, from }) => tokens.slice(0, from - 1));
   const keys = contexts.map((context) => context.join());
   const indices = [...requests.keys()].filter((index) => textOf(index).length > 0);
-  // A batch has texts of similar lengths, and those with the same context side by side.
   const longestFirst = (a: number, b: number) => textOf(b).length - textOf(a).length || a - b;
-  const order = [...groupBy(indices.sort(longestFirst), (index) => keys[index]).values()].flat();
+  const groups = [...groupBy(indices.sort(longestFirst), (index) => keys[index]).values()];
+  const order = groups.flat();
   const least = requests.reduce((before, { from }) => Math.min(before, from - 1), Number.POSITIVE_INFINITY);
   const common = Math.min(sharedLength(order.map(textOf)), Math.max(0, least));
   const { isAlone } = decoder;
@@ -51,22 +52,20 @@ export async function scoreTexts(
     ? undefined
     : await sharedBeginning(decoder, longest.slice(0, common), longest.length, signal);
   const shared = beginning ? common : 0;
-  const step = isAlone ? 1 : size;
-  for (let start = 0; start < order.length; start += step) {
-    const batch = order.slice(start, start + step);
+  let done = 0;
+  for (const batch of batchesOf(groups, isAlone ? 1 : size)) {
     const texts = batch.map(textOf);
     const planned = longestOf(texts);
-    const groups = groupBy(batch, (index) => keys[index]);
-    const hasShared = groups.size < batch.length;
-    const parts = [...groups.values()].map(([index = 0]) => (hasShared ? (contexts[index] ?? []).slice(shared) : []));
-    const read = decoder.newCache(parts.length, shared + longestOf(parts));
-    for (const _ of parts)
-      if (beginning) read.addCopy(beginning, 0);
-      else read.add();
-    await extend(decoder, read, parts, { select: () => [], outputs: [], planned, signal });
+    const places = [...new Set(batch.map((index) => keys[index]))];
     const cache = decoder.newCache(batch.length, planned);
-    const places = [...groups.keys()];
-    for (const index of batch) cache.addCopy(read, places.indexOf(keys[index]));
+    if (places.length < batch.length) {
+      const first = places.map((key) => contexts[keys.indexOf(key as string)] ?? []);
+      const read = decoder.newCache(places.length, longestOf(first));
+      addRows(read, places.length, beginning);
+      const rest = first.map((context) => context.slice(shared));
+      await extend(decoder, read, rest, { select: () => [], outputs: [], planned, signal });
+      for (const index of batch) cache.addCopy(read, places.indexOf(keys[index]));
+    } else addRows(cache, batch.length, beginning);
     const known = batch.map((_, row) => cache.length(row));
     // The last token predicts none of the text.
     const inputs = texts.map((tokens, row) => tokens.slice(known[row], -1));
@@ -92,7 +91,29 @@ export async function scoreTexts(
         }
       },
     });
-    onProgress?.(Math.min(start + batch.length, order.length), order.length);
+    done += batch.length;
+    onProgress?.(done, order.length);
   }
   return scores;
+}
+
+/** Groups of texts with the same context, joined where they fit in a batch, and cut where one does not. */
+function batchesOf(groups: readonly (readonly number[])[], size: number): number[][] {
+  const batches: number[][] = [];
+  for (const group of groups) {
+    for (let start = 0; start < group.length; start += size) {
+      const part = group.slice(start, start + size);
+      const last = batches.at(-1);
+      if (last && last.length + part.length <= size) last.push(...part);
+      else batches.push(part);
+    }
+  }
+  return batches;
+}
+
+function addRows(cache: KeyValueCache, count: number, beginning: KeyValueCache | undefined): void {
+  for (let row = 0; row < count; row++) {
+    if (beginning) cache.addCopy(beginning, 0);
+    else cache.add();
+  }
 }

@@ -197,14 +197,17 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
         if (state.push(token) >= contextSize) throw new Error("the context is full");
         if (!wanted) return undefined;
         const logits = logitsOf(state);
-        const most = Math.max(...logits);
+        const numbers = logits.filter((logit) => !Number.isNaN(logit));
+        const most = Math.max(...numbers);
         const selected = logits.indexOf(most);
         const order = [...logits.keys()].sort((a, b) => Number(logits[b]) - Number(logits[a]));
         const { logits: filter, options: sampler } = wanted.generateNext;
         if (sampler) record.samplers.push(sampler);
+        // As in llama.cpp, what top-k drops is in no sum.
+        const kept = order.slice(0, sampler?.topK || order.length);
         const ids =
           filter === true
-            ? order.slice(0, sampler?.topK || order.length)
+            ? kept
             : typeof filter === "object"
               ? [
                   ...order.slice(0, filter.filter.includeTop ?? 0),
@@ -215,7 +218,7 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
         return {
           next: {
             token: sampler && sampler.temperature > 0 ? Math.floor((sampler.seed / 2 ** 32) * logits.length) : selected,
-            totalLogitWeight: logits.reduce((sum, logit) => sum + Math.exp(logit - most), 0),
+            totalLogitWeight: kept.reduce((sum, id) => sum + Math.exp(Number(logits[id]) - most), 0),
             ...(filter && { logits: new Map(ids.map((id) => [id, Number(logits[id])])) }),
           },
         };

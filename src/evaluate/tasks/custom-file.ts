@@ -22,7 +22,7 @@ const common = {
     .describe("name of the task in results"),
   version: z.int().min(1).default(1).describe("version of the prompts; raise it when they change"),
   title: z.string().optional().describe("heading in reports (default: the name)"),
-  data: z.string().min(1).describe("JSON Lines file, relative to the declaration or to the data folder"),
+  data: z.string().min(1).describe("JSON Lines file; a relative path is from the declaration or the data folder"),
   description: z.string().default("").describe("text before the first shot or question"),
   prompt: template.describe("template of the question"),
   group: template.optional().describe("template of a group's name; each group also gets a score of its own"),

@@ -60,6 +60,8 @@ describe("answers in text", () => {
   it("are asked of rows at an absolute path, too", async () => {
     const task = await open(GENERATE.replace("rows.jsonl", join(root, "rows.jsonl")));
     expect((await task.load({})).items).toEqual((await (await open(GENERATE)).load({})).items);
+    const missing = await open(GENERATE.replace("rows.jsonl", "/no/such/rows.jsonl"));
+    await expect(missing.load({})).rejects.toThrow("/no/such/rows.jsonl does not exist, or is not a file.");
   });
 
   it("are asked with the first rows but the row itself", async () => {

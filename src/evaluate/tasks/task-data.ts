@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { isAbsolute, resolve } from "node:path";
 import { isFile, readBounded } from "../../kit/files/index.js";
 import { type ErrorWhere, isSystemError, LayergraftError, own } from "../../kit/index.js";
 import { formatBytes, formatSome } from "../../kit/printing/index.js";
@@ -52,6 +52,8 @@ export async function findFile(folder: string, paths: readonly string[], what: s
     const file = resolve(folder, path);
     if (await isFile(file)) return file;
   }
+  const [absolute] = paths.filter(isAbsolute);
+  if (absolute !== undefined) throw missingDataError(`${absolute} does not exist, or is not a file.`, absolute);
   const expected = `${paths.length > 1 ? "one of " : ""}${paths.join(", ")}`;
   throw missingDataError(`${folder} has no data for ${what}; expected ${expected}`, folder);
 }

@@ -395,7 +395,7 @@ function compareRows(
       : `It is not significantly above ${namesOf([...unclear, ...controls])}.`;
   // At the floor, ties say nothing.
   const isEqual = ({ mean }: (typeof own)[number]) => mean > 0 && Math.abs(mean - alternative.mean) < 1e-9;
-  const equal = rest.filter((one) => one !== alternative && isEqual(one));
+  const equal = rest.filter((one) => one.row.entry !== alternative.row.entry && isEqual(one));
   const also = `${namesOf(equal)} ${equal.length === 1 ? "scores" : "score"} ${scoreText(alternative.mean, scale)}, too.`;
   const tied = equal.length === 0 ? "" : ` ${also}`;
   return {

@@ -15,9 +15,13 @@ export function mergeInWords(models: readonly MergeModel[], layers: number | und
   const recipe = checkRecipe(first.source);
   if (recipe.method === "swap" && layers !== undefined) {
     const words = Object(written ?? suggest) as Readonly<Record<string, unknown>>;
+    // Of a control, a nested recipe may be of the other expert; of one that swaps a model with itself, the name says all.
+    const isControl = first.merge.controlOf !== undefined;
+    const isNested = typeof words.task === "object" || typeof words.language === "object";
+    if (isControl && (isNested || words.task === words.language)) return "";
     const nameOf = (field: "task" | "language") => {
-      const word = words[field];
-      if (typeof word !== "string" || word === field) return `the ${field} expert`;
+      const word = typeof words[field] === "string" ? words[field] : field;
+      if (word === "task" || word === "language") return `the ${word} expert`;
       return word === "base" ? "the base" : word;
     };
     return swapInWords(recipe as SwapRecipe, nameOf, layers);

@@ -26,8 +26,6 @@ const GREEDY = {
   totalLogitWeight: true,
   options: { temperature: 0, minP: 0, topK: 0, topP: 1, seed: 0 },
 } as const;
-/** Of how many tokens logits are read where the others cannot be drawn but by chance. */
-const LIKELIEST = 4096;
 
 export interface SequencesOptions {
   /** Makes the context when it is first needed. */
@@ -87,7 +85,7 @@ export class Sequences implements AnswerBatch {
     // What was read before has no scores any more.
     if (onPrompt) await sequence.clearHistory();
     let last: NextResult | undefined = await read(sequence, grammar ? prompt.slice(0, -1) : prompt, signal, {
-      last: nextRequest(request, 0),
+      last: grammar ? GREEDY : nextRequest(request, 0),
       each: onPrompt && ((_, next) => scoring(next, top)),
       onEach: onPrompt && ((next, result) => onPrompt([scoresOf(result, next, top ?? 0)])),
     });
@@ -326,17 +324,16 @@ function requireRunning(signal: AbortSignal | undefined): void {
 function nextRequest(request: BatchRequest, count: number): NextRequest {
   const { temperature = 0, topK, topP = 1, top, stopIds } = request;
   const dropped = isShort(request, count) ? stopIds.size : 0;
-  if (dropped > 0 || top !== undefined) {
+  if (temperature === 0 && dropped === 0 && top === undefined) return GREEDY;
+  // Weights that are not numbers show in the first logits, of which top-k and top-p would hide them.
+  if (count === 0 || dropped > 0 || top !== undefined) {
     const read = temperature === 0 ? 1 : topK;
     if (read === undefined) return { ...GREEDY, logits: true };
     return scoring(undefined, Math.max(read + dropped, top ?? 0));
   }
-  if (temperature === 0) return GREEDY;
   if (topP === 1 || temperature === 1) return { token: true, totalLogitWeight: true, options: samplerOf(request) };
-  // Top-p is of the probabilities at the temperature, but llama.cpp applies it before. A temperature below 1 leaves less to
-  // unlikely tokens than they have at 1.
-  const options = { ...GREEDY.options, temperature: 1, topK: topK ?? (temperature < 1 ? LIKELIEST : 0) };
-  return { token: true, totalLogitWeight: true, logits: true, options };
+  // Top-p is of the probabilities at the temperature, but llama.cpp applies it before.
+  return { ...GREEDY, logits: true, options: { ...GREEDY.options, temperature: 1, topK: topK ?? 0 } };
 }
 
 function scoring(next: number | undefined, top: number | undefined): NextRequest {
