@@ -81,6 +81,9 @@ merges:
       "layers 0-1, 15 from math, layers 2-13 from swahili, layer 14 and embeddings and output from the average of both",
       "layers 0-1, 15 from swahili, layers 2-13 from the base, layer 14 and embeddings and output from the average of both",
     ]);
+    // A nested recipe has no name, which a reversed swap would need.
+    const nested = rowsOf(`${HEAD + merges + TASKS}\ncontrols: { kinds: [reverse], of: [swap of soups] }`);
+    expect(nested.flatMap(({ about, kind }) => (kind === "control" ? [about] : []))).toEqual([""]);
     const { lead, sections } = experimentPage(reportOf(HEAD + merges + TASKS, strength).report);
     expect(lead).toMatch(/ The best layer swap takes layers 0-1, 15 from swahili, /);
     const [bars] = sections.find(({ id }) => id === "overview")?.figures ?? [];
