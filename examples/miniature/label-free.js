@@ -10,7 +10,7 @@
 import { join, resolve } from "node:path";
 import { train } from "layergraft";
 import { openEngine } from "#engine";
-import { bits, likelihood, pairsOf, rowsOf, scoreMerges } from "./measure.js";
+import { bits, gridOf, likelihood, pairsOf, rowsOf, scoreMerges } from "./measure.js";
 
 /** @typedef {import("./measure.js").Engine} Engine */
 /** @typedef {import("./measure.js").Merge} Merge */
@@ -57,21 +57,10 @@ async function trainPair(world, base, seed, isFree) {
 function recipesOf(base, math, language) {
   const models = [math, language];
   const deltas = { models, base };
-  /** @type {Merge[]} */
-  const all = [];
+  const swap = { method: "swap", task: math, language };
+  const all = gridOf(swap, [1, 2, 3], [0, 1, 2], [2, 1]);
   /** @param {string} group @param {string} name @param {object} recipe */
   const add = (group, name, recipe) => all.push({ group, name, recipe });
-  const swap = { method: "swap", task: math, language };
-  for (const bottom of [1, 2, 3])
-    for (const top of [0, 1, 2]) {
-      const isDefault = bottom === 2 && top === 1;
-      const named = {
-        group: "grid",
-        name: `swap ${bottom} ${top}`,
-        ...(isDefault && { default: /** @type {const} */ (true) }),
-      };
-      all.push({ ...named, recipe: { ...swap, bottom, top } });
-    }
   for (const bottom of [4, 5, 6]) add("swap", `swap ${bottom} 0`, { ...swap, bottom, top: 0 });
   for (const top of [1, 2, 3]) add("swap", `swap 0 ${top}`, { ...swap, bottom: 0, top });
   for (const outside of ["language", "task"])

@@ -20,6 +20,21 @@ export const rowsOf = (file) =>
 /** @param {boolean[]} list */
 export const bits = (list) => list.map(Number).join("");
 
+/**
+ * The swaps that are chosen from.
+ * @param {object} swap @param {readonly number[]} bottoms @param {readonly number[]} tops @param {readonly [number, number]} standard
+ * @returns {Merge[]}
+ */
+export const gridOf = (swap, bottoms, tops, [standardBottom, standardTop]) =>
+  bottoms.flatMap((bottom) =>
+    tops.map((top) => ({
+      group: "grid",
+      name: `swap ${bottom} ${top}`,
+      ...(bottom === standardBottom && top === standardTop ? { default: /** @type {const} */ (true) } : {}),
+      recipe: { ...swap, bottom, top },
+    })),
+  );
+
 /** Mean log-probability of a token. @param {Engine} engine @param {readonly Pair[]} pairs */
 export async function likelihood(engine, pairs) {
   const scores = await engine.scoreContinuations(

@@ -6,7 +6,7 @@
 // examples/miniature/judge.js makes the tables of docs/results.md from these lines.
 import { resolve } from "node:path";
 import { openEngine } from "#engine";
-import { bits, likelihood, pairsOf, rowsOf, scoreMerges } from "../../miniature/measure.js";
+import { bits, gridOf, likelihood, pairsOf, rowsOf, scoreMerges } from "../../miniature/measure.js";
 
 /** @typedef {import("../../miniature/measure.js").Engine} Engine */
 /** @typedef {import("../../miniature/measure.js").Merge} Merge */
@@ -21,18 +21,7 @@ function mergesOf(base, math, language) {
   const models = [math, language];
   const deltas = { models, base };
   const swap = { method: "swap", task: math, language };
-  /** @type {Merge[]} */
-  const all = [];
-  for (const bottom of [2, 5, 8])
-    for (const top of [2, 5]) {
-      const isDefault = bottom === 5 && top === 2;
-      const named = {
-        group: "grid",
-        name: `swap ${bottom} ${top}`,
-        ...(isDefault && { default: /** @type {const} */ (true) }),
-      };
-      all.push({ ...named, recipe: { ...swap, bottom, top } });
-    }
+  const all = gridOf(swap, [2, 5, 8], [2, 5], [5, 2]);
   /** @param {string} name @param {object} recipe */
   const add = (name, recipe) => all.push({ group: name.split(" ")[0] ?? "", name, recipe });
   for (const [bottom, top] of [
