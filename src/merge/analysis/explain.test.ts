@@ -226,6 +226,17 @@ describe("a spherical interpolation", () => {
   });
 });
 
+it("lists layers and rules by number, and what is outside of the layers last", async () => {
+  const { experts } = await family(bench, [0.3, 0.2], { dtype: "F32", layers: 12 });
+  const t = Array.from({ length: 12 }, (_, layer) => ({ layers: `${layer}`, value: (layer + 1) / 16 }));
+  const merged = await merge({ method: "slerp", models: experts, t: [...t, { value: 0.5 }] } as RecipeInput);
+  const found = await explain(merged, experts);
+  const order = [...Array.from({ length: 12 }, (_, layer) => layer), null];
+  expect([...new Set(found.tensors.map(({ layer }) => layer))]).toEqual(order);
+  const rules = (found.recipe as unknown as { t: { layers?: string }[] }).t;
+  expect(rules.flatMap(({ layers }) => layers ?? [])).toEqual(t.map(({ layers }) => layers));
+});
+
 it("a sum whose weights do not add up to 1 is one", async () => {
   const [a, b] = kin.experts;
   const models = [

@@ -6,7 +6,7 @@ import { shellQuote } from "../../kit/printing/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
 import type { RecipeInput } from "../recipe/recipe.js";
 import { type Closeness, compareWith, NOT_GIVEN } from "./closeness.js";
-import { recipeOf, slerpOf } from "./explained-recipe.js";
+import { inLayerOrder, recipeOf, slerpOf } from "./explained-recipe.js";
 import { fitArc } from "./fit-arc.js";
 import {
   assignWeights,
@@ -121,8 +121,9 @@ export async function explainMerge(
   if (best !== first || differingIn(changed, best) > 0)
     best = await orAlongArc(best, changed, sources, attempt, isUnexplained);
 
+  const layerOf = ({ layer }: { readonly layer: number | null }) => layer;
   const byName = new Map(fitted.map((one) => [one.stored.name, one]));
-  const tensors = [...merged.tensors.values()].map(({ name, layer, dtype }): ExplainedTensor => {
+  const tensors = inLayerOrder(merged.tensors.values(), layerOf).map(({ name, layer, dtype }): ExplainedTensor => {
     const one = byName.get(name);
     const place = { tensor: name, layer, dtype };
     const { differing, roundings } = best.found.get(name) ?? NOT_GIVEN;
@@ -137,7 +138,7 @@ export async function explainMerge(
   });
   const isWhole = tensors.every(({ verdict }) => verdict !== "unexplained");
   const [some, ...others] = models.map(({ checkpoint }) => checkpoint.tensors);
-  const missing = [...(some?.values() ?? [])].flatMap(({ name: tensor, layer }) =>
+  const missing = inLayerOrder(some?.values() ?? [], layerOf).flatMap(({ name: tensor, layer }) =>
     !merged.tensors.has(tensor) && others.every((other) => other.has(tensor)) ? [{ tensor, layer }] : [],
   );
   return { sources, recipe: isWhole ? best.recipe : undefined, tensors, missing };

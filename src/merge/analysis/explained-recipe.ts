@@ -92,6 +92,12 @@ export function slerpOf(models: readonly string[], shares: ReadonlyMap<Checkpoin
   return { method: "slerp", models, t: isOne ? known[0]?.t : rulesOf(known, ({ t }) => t) } as RecipeInput;
 }
 
+/** From the first layer to the last, then what is outside of them. Files are in the order of names: layer 10 before 2. */
+export function inLayerOrder<T>(items: Iterable<T>, layerOf: (item: T) => number | null): T[] {
+  const place = (item: T) => layerOf(item) ?? Number.MAX_SAFE_INTEGER;
+  return [...items].sort((a, b) => place(a) - place(b));
+}
+
 interface Rule {
   readonly layer: number | null;
   readonly parts?: string;
@@ -105,7 +111,8 @@ function rulesOf<T extends { readonly stored: CheckpointTensor }>(
   numberOf: (one: T) => number,
 ): object[] {
   const isOne = (unit: readonly T[]) => new Set(unit.map(numberOf)).size === 1;
-  const rules = [...groupBy(known, ({ stored }) => stored.layer)].flatMap(([layer, inLayer]): Rule[] => {
+  const ordered = inLayerOrder(known, ({ stored }) => stored.layer);
+  const rules = [...groupBy(ordered, ({ stored }) => stored.layer)].flatMap(([layer, inLayer]): Rule[] => {
     if (layer !== null && isOne(inLayer)) return [{ layer, value: numberOf(inLayer[0] as T) }];
     return [...groupBy(inLayer, ({ stored }) => blockOf(stored.part))].flatMap(([block, unit]): Rule[] =>
       isOne(unit)
