@@ -33,7 +33,7 @@ export const gemma4: readonly Family[] = [
       name: "gemma4",
       tokenizer: "gemma4",
       activation: "gelu_tanh",
-      embeddingScale: ({ hidden }) => Math.sqrt(hidden),
+      embeddingScale: ({ hidden }) => gemmaEmbeddingScale(hidden),
       attentionScale: () => 1,
       caps: "logits",
       windows: true,
@@ -88,7 +88,7 @@ export const gemma4: readonly Family[] = [
       return {
         norms: SANDWICHED,
         biases: attentionBiases(fields),
-        embeddingScale: gemmaEmbeddingScale(fields, sizes.hidden),
+        embeddingScale: gemmaEmbeddingScale(sizes.hidden),
         activation: readActivation(fields, "hidden_activation"),
         attention: { scale: 1, qkNorm: { ...rmsNorm(fields), over: "head" }, valueNorm: rmsNorm(fields) },
         logitSoftcap: fields.positiveOrNull("final_logit_softcapping"),
@@ -243,7 +243,7 @@ function readInputs(fields: ConfigFields, { hidden, layers }: Sizes): LayerInput
   return {
     width,
     embedding: { name: "embed_tokens_per_layer.weight", shape: [vocabulary, all] },
-    embeddingScale: gemmaEmbeddingScale(fields, width),
+    embeddingScale: gemmaEmbeddingScale(width),
     projection: { weight: { name: "per_layer_model_projection.weight", shape: [all, hidden] } },
     projectionScale: hidden ** -0.5,
     norm: { weight: { name: "per_layer_projection_norm.weight", shape: [width] } },

@@ -40,7 +40,7 @@ const TENSORS: Family["tensors"] = { parts: { ...ATTENTION, ...GATED_MLP, ...SAN
 
 const GRAPH: Omit<LlamaCpp, "name"> = {
   activation: "gelu_tanh",
-  embeddingScale: ({ hidden }) => Math.sqrt(hidden),
+  embeddingScale: ({ hidden }) => gemmaEmbeddingScale(hidden),
 };
 
 const [KINDS_2, KINDS_3] = [everyNth(2), everyNth(6, { field: "sliding_window_pattern" })];
@@ -173,7 +173,7 @@ function common(fields: ConfigFields, { hidden }: Sizes): Traits {
   return {
     norm: centredRmsNorm(fields),
     biases: attentionBiases(fields),
-    embeddingScale: gemmaEmbeddingScale(fields, hidden),
+    embeddingScale: gemmaEmbeddingScale(hidden),
   };
 }
 

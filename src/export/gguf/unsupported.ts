@@ -26,8 +26,7 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
     problems.push("it has norms of queries and keys");
   }
   const own = embeddingScale?.(spec) ?? 1;
-  // Gemma rounds its scale to bfloat16.
-  if (!folds && !scales.includes("embedding") && Math.abs(spec.embeddingScale / own - 1) > 0.01) {
+  if (!folds && !scales.includes("embedding") && Math.abs(spec.embeddingScale / own - 1) > 1e-6) {
     problems.push(`it multiplies embeddings by ${spec.embeddingScale}`);
   }
   if (!scales.includes("residual") && spec.residualScale !== 1) {

@@ -90,23 +90,8 @@ export function requireCausal(fields: ConfigFields): void {
 }
 
 /**
- * Gemma's scale of embeddings, sqrt(hidden), rounded to the dtype of the weights (transformers 5.18, modeling_gemma.py,
- * GemmaTextScaledWordEmbedding); float32 where `dtype` is missing.
+ * Gemma's scale of embeddings: the square root of their width in float32, in which the engine and llama.cpp compute.
+ * transformers rounds it to the dtype that it loads the weights in, whatever the configuration says (5.24, modeling_gemma.py,
+ * GemmaTextScaledWordEmbedding), so only its bfloat16 models scale by other numbers.
  */
-export function gemmaEmbeddingScale(fields: ConfigFields, hidden: number): number {
-  const scale = Math.fround(Math.sqrt(hidden));
-  const dtype = fields.get("dtype") ?? fields.get("torch_dtype");
-  if (dtype === "bfloat16") return roundToBits(scale, 8);
-  if (dtype === "float16") return roundToBits(scale, 11);
-  return scale;
-}
-
-/** Rounds to a number of significant bits, ties to even. */
-function roundToBits(value: number, bits: number): number {
-  const unit = 2 ** (Math.floor(Math.log2(value)) - bits + 1);
-  const steps = value / unit;
-  const down = Math.floor(steps);
-  const rest = steps - down;
-  const up = rest > 0.5 || (rest === 0.5 && down % 2 === 1);
-  return (up ? down + 1 : down) * unit;
-}
+export const gemmaEmbeddingScale = (width: number): number => Math.fround(Math.sqrt(width));
