@@ -163,17 +163,18 @@ function shortest(value: number): number {
 /** Fields of floats, for which transformers refuses whole numbers. */
 const WHOLE_FLOATS = /("(?:\w+_softcapping|logit_scale|routed_scaling_factor)": -?\d+)(?=,?\n)/g;
 
-/** Writes the files of a header once, to a cache. */
+/** Writes the files of a header once, to a cache. A tokenizer that is there is not made again, which takes long. */
 async function writeTexts(
   header: GgufHeader,
   config: object,
   digest: string,
   path: string,
 ): Promise<{ folder: string; notes: string[] }> {
-  const made = ggufTokenizer(header, path);
-  const notes = "problem" in made ? [`${basename(path)} is read without a tokenizer: ${made.problem}`] : [];
   const cache = cacheFolder("gguf-texts");
   const folder = join(cache, `${digest.slice(0, 32)}-${FORMAT}`);
+  if (await exists(join(folder, "tokenizer.json"))) return { folder, notes: [] };
+  const made = ggufTokenizer(header, path);
+  const notes = "problem" in made ? [`${basename(path)} is read without a tokenizer: ${made.problem}`] : [];
   const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`.replace(WHOLE_FLOATS, "$1.0");
   const write = async () => {
     if (await exists(folder)) return;

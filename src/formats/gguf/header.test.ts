@@ -42,6 +42,17 @@ describe("a GGUF file", () => {
     expect(() => check(Buffer.concat([whole, Buffer.alloc(100)]))).not.toThrow();
   });
 
+  it("has its arrays read when they are asked for, and refuses them if the file was cut off meanwhile", () => {
+    writeFileSync(path, whole);
+    const [first, second] = [readGgufHeader(path).metadata, readGgufHeader(path).metadata];
+    expect(first.get("tokenizer.ggml.tokens")).toEqual(["a", "b", "ccc"]);
+    writeFileSync(path, whole.subarray(0, whole.indexOf("ccc") + 2));
+    expect(first.get("tokenizer.ggml.tokens")).toEqual(["a", "b", "ccc"]);
+    for (const name of ["tokens", "scores"]) {
+      expect(() => second.get(`tokenizer.ggml.${name}`)).toThrow(/ends within its header/);
+    }
+  });
+
   it("is accepted with an encoding that exports do not have, within the file", () => {
     expect(() => check(changed("output_norm.weight", 12, 20))).not.toThrow();
   });

@@ -47,8 +47,11 @@ export interface GgufTensor {
 /** A value of the metadata; an array holds values of one kind. */
 export type GgufValue = number | boolean | string | readonly number[] | readonly boolean[] | readonly string[];
 
+/** Metadata by key. Arrays, which are nearly all of a header, are checked when it is read, and read from the file by `get`. */
+export type GgufKeys = Pick<ReadonlyMap<string, GgufValue>, "get" | "has">;
+
 export interface GgufHeader {
-  readonly metadata: ReadonlyMap<string, GgufValue>;
+  readonly metadata: GgufKeys;
   readonly tensors: readonly GgufTensor[];
   /** Places of lists of float32 in the metadata, by key. */
   readonly lists: ReadonlyMap<string, { readonly offset: number; readonly count: number }>;
@@ -106,7 +109,7 @@ function readHeader(reader: Reader): GgufHeader {
     throw reader.problem(`its version is ${version}, and llama.cpp reads 2 and 3; export it again`);
   }
   const [tensorCount, keys] = [reader.integer(8), reader.integer(8)];
-  const metadata = new Map<string, GgufValue>();
+  const metadata = new Metadata(reader.path);
   for (let i = 0; i < keys; i++) {
     const key = reader.name();
     if (metadata.has(key)) throw reader.problem(`it has ${quoted(key)} twice`);
@@ -137,22 +140,70 @@ function readHeader(reader: Reader): GgufHeader {
   return { metadata, tensors, lists: reader.lists, bytes: reader.size, digest: reader.digest() };
 }
 
-function readValue(reader: Reader, key: string): GgufValue {
-  const type = reader.integer(4);
-  const value =
-    type === ARRAY ? readArray(reader, key) : type === STRING ? reader.text() : readNumber(reader, key, type);
-  const limit = Object.entries(LIMITS).find(([end]) => key.endsWith(end))?.[1];
-  if (limit === undefined || (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= limit)) return value;
-  throw reader.problem(`${quoted(key)} is ${shorten(String(value))}; it must be a whole number from 1 to ${limit}`);
+/** An array in a file: the type of its values, how many, and the first byte of them. */
+interface Place {
+  readonly of: number;
+  readonly count: number;
+  readonly offset: number;
 }
 
-function readArray(reader: Reader, key: string): GgufValue {
+class Metadata implements GgufKeys {
+  readonly #path: string;
+  readonly #values = new Map<string, GgufValue | Place>();
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  has(key: string): boolean {
+    return this.#values.has(key);
+  }
+
+  set(key: string, value: GgufValue | Place): void {
+    this.#values.set(key, value);
+  }
+
+  /** @throws CheckpointError if an array of the file is no longer there */
+  get(key: string): GgufValue | undefined {
+    const value = this.#values.get(key);
+    if (typeof value !== "object" || !("of" in value)) return value;
+    const reader = new Reader(this.#path);
+    try {
+      const array = readArray(reader, key, value);
+      this.#values.set(key, array);
+      return array;
+    } finally {
+      reader.close();
+    }
+  }
+}
+
+function readValue(reader: Reader, key: string): GgufValue | Place {
+  const type = reader.integer(4);
+  const value = type === ARRAY ? placeOf(reader, key) : type === STRING ? reader.text() : readNumber(reader, key, type);
+  const limit = Object.entries(LIMITS).find(([end]) => key.endsWith(end))?.[1];
+  if (limit === undefined || (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= limit)) return value;
+  const shown = typeof value === "object" ? "an array" : shorten(String(value));
+  throw reader.problem(`${quoted(key)} is ${shown}; it must be a whole number from 1 to ${limit}`);
+}
+
+/** Checks that an array is within the file, and skips it. */
+function placeOf(reader: Reader, key: string): Place {
   const [of, count] = [reader.integer(4), reader.integer(8)];
   const width = of === STRING ? 8 : WIDTHS.get(of);
   if (width === undefined) throw unknownType(reader, key, of);
-  // Before space for the values is taken.
   reader.require(count * width);
-  if (of === F32) reader.lists.set(key, { offset: reader.at, count });
+  const offset = reader.at;
+  if (of === F32) reader.lists.set(key, { offset, count });
+  if (of === STRING) for (let i = 0; i < count; i++) reader.skip(reader.integer(8));
+  else reader.skip(count * width);
+  return { of, count, offset };
+}
+
+function readArray(reader: Reader, key: string, { of, count, offset }: Place): GgufValue {
+  reader.at = offset;
+  // Before space for the values is taken.
+  reader.require(count * (of === STRING ? 8 : (WIDTHS.get(of) ?? 1)));
   if (of === STRING) return Array.from({ length: count }, () => reader.text());
   return Array.from({ length: count }, () => readNumber(reader, key, of)) as GgufValue;
 }
@@ -199,7 +250,7 @@ export function isGgufType(type: string): type is GgufType {
 
 /** Reads little-endian values of a file, one after another, and none beyond its end. */
 class Reader {
-  readonly #path: string;
+  readonly path: string;
   readonly #file: number;
   readonly size: number;
   readonly lists = new Map<string, { readonly offset: number; readonly count: number }>();
@@ -208,16 +259,14 @@ class Reader {
   #chunkStart = 0;
 
   constructor(path: string) {
-    this.#path = path;
+    this.path = path;
     this.#file = openSync(path, "r");
     this.size = fstatSync(this.#file).size;
   }
 
   bytes(count: number): Buffer {
-    this.require(count);
     const from = this.at;
-    this.at += count;
-    if (this.at > MAX_HEADER_BYTES) throw this.problem(`its header has more than ${formatBytes(MAX_HEADER_BYTES)}`);
+    this.skip(count);
     if (this.at > this.#chunkStart + this.#chunk.byteLength) {
       const wanted = Buffer.alloc(Math.min(Math.max(count, CHUNK), this.size - from));
       this.#chunk = wanted.subarray(0, readSync(this.#file, wanted, 0, wanted.byteLength, from));
@@ -227,6 +276,12 @@ class Reader {
     return this.#chunk.subarray(from - this.#chunkStart, this.at - this.#chunkStart);
   }
 
+  skip(count: number): void {
+    this.require(count);
+    this.at += count;
+    if (this.at > MAX_HEADER_BYTES) throw this.problem(`its header has more than ${formatBytes(MAX_HEADER_BYTES)}`);
+  }
+
   /** @throws CheckpointError if the file has fewer bytes left */
   require(count: number): void {
     if (count > this.size - this.at) throw this.#cutOff();
@@ -234,7 +289,9 @@ class Reader {
 
   integer(width: number, isSigned = false): number {
     const bytes = this.bytes(width);
-    if (width === 8) return Number(isSigned ? bytes.readBigInt64LE() : bytes.readBigUInt64LE());
+    if (width === 8 && isSigned) return Number(bytes.readBigInt64LE());
+    // Vocabularies have a length before each token, and a bigint takes five times as long.
+    if (width === 8) return bytes.readUInt32LE() + bytes.readUInt32LE(4) * 2 ** 32;
     return isSigned ? bytes.readIntLE(0, width) : bytes.readUIntLE(0, width);
   }
 
@@ -270,7 +327,7 @@ class Reader {
   }
 
   problem(reason: string): CheckpointError {
-    return new CheckpointError(`${this.#path} cannot be used: ${reason}.`, { file: this.#path });
+    return new CheckpointError(`${this.path} cannot be used: ${reason}.`, { file: this.path });
   }
 
   #cutOff(): CheckpointError {

@@ -201,20 +201,31 @@ function bySentencePiece(vocabulary: Vocabulary): Parts | string {
  * convert_slow_tokenizer.py, generate_merges).
  */
 function mergesOf({ tokens, types, scores = [] }: Vocabulary): [string, string][] {
-  const ids = new Map(
-    tokens.flatMap((token, id) => (types[id] === 1 || types[id] === 6 ? [[token, id] as const] : [])),
-  );
-  const merges: { readonly pair: [string, string]; readonly score: number; readonly ids: [number, number] }[] = [];
-  for (const [token, id] of ids) {
-    const characters = [...token];
-    for (let cut = 1; cut < characters.length; cut++) {
-      const pair: [string, string] = [characters.slice(0, cut).join(""), characters.slice(cut).join("")];
-      const [left, right] = [ids.get(pair[0]), ids.get(pair[1])];
-      if (left === undefined || right === undefined) continue;
-      merges.push({ pair, score: scores[id] ?? 0, ids: [left, right] });
-    }
+  const ids = new Map<string, number>();
+  for (const [id, token] of tokens.entries()) if (types[id] === 1 || types[id] === 6) ids.set(token, id);
+  const scoreOf = (id: number) => scores[id] ?? 0;
+  // Nearly all files have their tokens in this order.
+  const merged = [...ids.values()].sort((a, b) => scoreOf(b) - scoreOf(a));
+  const merges: [string, string][] = [];
+  for (let from = 0, to = 0; from < merged.length; from = to) {
+    while (to < merged.length && scoreOf(merged[to] as number) === scoreOf(merged[from] as number)) to++;
+    const pairs = merged.slice(from, to).flatMap((id) => cutsOf(tokens[id] ?? "", ids));
+    if (pairs.length > 1) pairs.sort((a, b) => a.left - b.left || a.right - b.right);
+    for (const { left, right } of pairs) merges.push([tokens[left] ?? "", tokens[right] ?? ""]);
   }
-  return merges.sort((a, b) => b.score - a.score || a.ids[0] - b.ids[0] || a.ids[1] - b.ids[1]).map(({ pair }) => pair);
+  return merges;
+}
+
+/** The cuts of a token, between two characters, into two tokens. */
+function cutsOf(token: string, ids: ReadonlyMap<string, number>): { readonly left: number; readonly right: number }[] {
+  const cuts: { left: number; right: number }[] = [];
+  for (let cut = 1; cut < token.length; cut++) {
+    if ((token.codePointAt(cut - 1) as number) > 0xffff) continue;
+    const left = ids.get(token.slice(0, cut));
+    const right = left === undefined ? undefined : ids.get(token.slice(cut));
+    if (left !== undefined && right !== undefined) cuts.push({ left, right });
+  }
+  return cuts;
 }
 
 function unigram(vocabulary: Vocabulary): Parts | string {
