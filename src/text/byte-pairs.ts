@@ -1,16 +1,12 @@
 // Words to ids by merging pairs, as in `tokenizers` (src/models/bpe at 3ba8ad0).
 import { CheckpointError } from "../kit/index.js";
-import { flagField, problem, quoted, type TokenizerPart, textField } from "./tokenizer-json.js";
+import { LaterMerges, MergeTable } from "./merge-table.js";
+import type { TokenIds } from "./token-table.js";
+import { flagField, type Merges, problem, quoted, type TokenizerPart, textField } from "./tokenizer-json.js";
 
 // A text is often a word when the tokenizer does not split it.
 const MAX_CACHED_LENGTH = 256;
 const MAX_CACHED = 10_000;
-
-interface Merge {
-  readonly rank: number;
-  /** The token that the pair becomes. */
-  readonly id: number;
-}
 
 /**
  * Reads a model of byte pairs.
@@ -19,7 +15,7 @@ interface Merge {
  */
 export function bytePairs(
   model: TokenizerPart,
-  vocabulary: ReadonlyMap<string, number>,
+  vocabulary: TokenIds,
   bytesOf: (text: string) => readonly number[] | undefined,
 ): (word: string) => readonly number[] {
   const { dropout = null } = model;
@@ -33,7 +29,8 @@ export function bytePairs(
   const ignoresMerges = flagField(model, "ignore_merges");
   const hasUnknown = model.unk_token !== undefined && model.unk_token !== null;
   const unknown = hasUnknown ? vocabulary.get(unknownToken) : undefined;
-  const merges = readMerges(model.merges as (string | [string, string])[], vocabulary, prefix.length);
+  const later = model.merges instanceof LaterMerges ? model.merges : undefined;
+  let merges = later ? undefined : readMerges(model.merges as Merges, vocabulary, prefix.length);
 
   const pieces = (word: string): number[] => {
     const ids: number[] = [];
@@ -71,7 +68,8 @@ export function bytePairs(
     if (known !== undefined) return [known];
     const cached = cache.get(word);
     if (cached) return cached;
-    const ids = mergeAll(pieces(word), (a, b) => merges.get(a)?.get(b));
+    merges ??= (later as LaterMerges).read();
+    const ids = mergeAll(pieces(word), merges);
     if (word.length < MAX_CACHED_LENGTH) {
       if (cache.size >= MAX_CACHED) cache.clear();
       cache.set(word, ids);
@@ -80,13 +78,12 @@ export function bytePairs(
   };
 }
 
-/** Merges by their first and second token. A pair that is listed twice has the later rank. */
-function readMerges(
-  list: readonly (string | readonly [string, string])[],
-  vocabulary: ReadonlyMap<string, number>,
-  prefixLength: number,
-): Map<number, Map<number, Merge>> {
-  const merges = new Map<number, Map<number, Merge>>();
+/**
+ * Reads the merges of a tokenizer.json.
+ * @throws CheckpointError if they have tokens that are not in the vocabulary
+ */
+export function readMerges(list: Merges, vocabulary: TokenIds, prefixLength: number): MergeTable {
+  const pairs = new Int32Array(3 * list.length);
   for (const [rank, entry] of list.entries()) {
     const [first = "", second = "", more]: readonly string[] = typeof entry === "string" ? entry.split(" ") : entry;
     const [a, b] = [vocabulary.get(first), vocabulary.get(second)];
@@ -94,36 +91,38 @@ function readMerges(
     if (a === undefined || b === undefined || id === undefined || more !== undefined) {
       throw problem(`merge ${rank}, ${quoted(entry)}, has tokens that are not in its vocabulary`, "model.merges");
     }
-    const ofFirst = merges.get(a) ?? new Map<number, Merge>();
-    merges.set(a, ofFirst.set(b, { rank, id }));
+    pairs[3 * rank] = a;
+    pairs[3 * rank + 1] = b;
+    pairs[3 * rank + 2] = id;
   }
-  return merges;
+  return new MergeTable(pairs, vocabulary.highestId);
 }
 
 /** Merges the pair of the lowest rank, the first of these, until there is none. */
-function mergeAll(ids: number[], mergeOf: (a: number, b: number) => Merge | undefined): number[] {
+function mergeAll(ids: number[], merges: MergeTable): number[] {
   const { length } = ids;
   // Neighbors by position; a merge leaves the position of its first token. -1 is none, and the end of a removed token.
   const next = Int32Array.from({ length }, (_, i) => (i + 1 < length ? i + 1 : -1));
   const previous = Int32Array.from({ length }, (_, i) => i - 1);
-  const pairAt = (at: number): Merge | undefined => {
+  /** The place of a pair among the merges; -1 if it does not merge. */
+  const pairAt = (at: number): number => {
     const second = next[at] as number;
-    return second < 0 ? undefined : mergeOf(ids[at] as number, ids[second] as number);
+    return second < 0 ? -1 : merges.find(ids[at] as number, ids[second] as number);
   };
   // Keys order by rank, then by position.
   const queue = new Heap();
   const offer = (at: number) => {
-    const merge = pairAt(at);
-    if (merge) queue.push(merge.rank * length + at);
+    const pair = pairAt(at);
+    if (pair >= 0) queue.push(merges.rankAt(pair) * length + at);
   };
   for (let at = 0; at < length; at++) offer(at);
   const isRemoved = new Uint8Array(length);
   for (let key = queue.pop(); key !== undefined; key = queue.pop()) {
     const at = key % length;
-    const merge = isRemoved[at] ? undefined : pairAt(at);
-    if (!merge || merge.rank !== Math.floor(key / length)) continue;
+    const pair = isRemoved[at] ? -1 : pairAt(at);
+    if (pair < 0 || merges.rankAt(pair) !== Math.floor(key / length)) continue;
     const second = next[at] as number;
-    ids[at] = merge.id;
+    ids[at] = merges.idAt(pair);
     isRemoved[second] = 1;
     next[at] = next[second] as number;
     if ((next[at] as number) >= 0) previous[next[at] as number] = at;

@@ -3,6 +3,7 @@ import { CheckpointError, isObject, own } from "../kit/index.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { bytePairs } from "./byte-pairs.js";
 import { makeNormalizer, makeSplitter } from "./guarded-parts.js";
+import type { TokenIds } from "./token-table.js";
 import {
   type CheckedJson,
   flagField,
@@ -21,8 +22,7 @@ export class Encoder {
   readonly after: readonly number[];
   readonly unknown: number | undefined;
   readonly #added: AddedTokens;
-  readonly #vocabulary: ReadonlyMap<string, number>;
-  readonly #tokens: string[] = [];
+  readonly #vocabulary: TokenIds;
   readonly #normalize: (texts: readonly string[]) => string[];
   readonly #split: (text: string, isFirst: boolean) => string[];
   readonly #idsOf: (word: string) => readonly number[];
@@ -31,7 +31,6 @@ export class Encoder {
   constructor(json: CheckedJson, added: AddedTokens) {
     this.#added = added;
     this.#vocabulary = json.vocabulary;
-    for (const [token, id] of json.vocabulary) this.#tokens[id] = token;
     this.#normalize = makeNormalizer(json.normalizer);
     this.#split = makeSplitter(json.preTokenizer);
     this.unknown = unknownOf(json);
@@ -45,7 +44,7 @@ export class Encoder {
   }
 
   tokenOf(id: number): string | undefined {
-    return this.#tokens[id];
+    return this.#vocabulary.tokenOf(id);
   }
 
   /** Whether the normalizer removes the first character of a text. */
@@ -113,7 +112,7 @@ function unknownOf({ model, vocabulary }: CheckedJson): number | undefined {
   return id;
 }
 
-function joinUnknown(pieces: string[], vocabulary: ReadonlyMap<string, number>): string[] {
+function joinUnknown(pieces: string[], vocabulary: TokenIds): string[] {
   const joined: string[] = [];
   let open = false;
   for (const piece of pieces) {
@@ -126,7 +125,7 @@ function joinUnknown(pieces: string[], vocabulary: ReadonlyMap<string, number>):
 }
 
 /** The ids of a text's bytes, if the vocabulary has all of them (models/unigram/model.rs). */
-function byteIds(vocabulary: ReadonlyMap<string, number>): (text: string) => number[] | undefined {
+function byteIds(vocabulary: TokenIds): (text: string) => number[] | undefined {
   const ids = Array.from({ length: 256 }, (_, byte) =>
     vocabulary.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
   );

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { exists, readJsonObject } from "../kit/files/index.js";
 import { CheckpointError } from "../kit/index.js";
 import { JsonTokenizer, type Tokenizer } from "./tokenizer.js";
+import { parseTokenizer } from "./tokenizer-file.js";
 import { type TokenizerParts, tokenizerParts } from "./tokenizer-parts.js";
 import type { TokenizerSettings } from "./tokenizer-settings.js";
 
@@ -25,7 +26,7 @@ interface LoadOptions {
  * @throws CheckpointError if the folder has no tokenizer.json, or one that cannot be used
  */
 export function loadTokenizer(folder: string, options: LoadOptions = {}): Promise<Tokenizer> {
-  return fromFiles(folder, options, (...files) => new JsonTokenizer(...files));
+  return fromFiles(folder, options, parseTokenizer, (...files) => new JsonTokenizer(...files));
 }
 
 /**
@@ -33,17 +34,18 @@ export function loadTokenizer(folder: string, options: LoadOptions = {}): Promis
  * @throws CheckpointError as `loadTokenizer`
  */
 export function loadTokenizerParts(folder: string, options: LoadOptions = {}): Promise<TokenizerParts> {
-  return fromFiles(folder, options, tokenizerParts);
+  return fromFiles(folder, options, undefined, tokenizerParts);
 }
 
 async function fromFiles<T>(
   folder: string,
   { addedTokens = [] }: LoadOptions,
+  parse: typeof parseTokenizer | undefined,
   make: (...files: ConstructorParameters<typeof JsonTokenizer>) => T,
 ): Promise<T> {
   const file = join(folder, "tokenizer.json");
   if (!(await exists(file))) throw await missing(folder, file);
-  const stored = await readJsonObject(file, MAX_BYTES);
+  const stored = await readJsonObject(file, MAX_BYTES, parse && ((bytes) => parse(bytes, file)));
   const own: unknown[] = Array.isArray(stored.added_tokens) ? stored.added_tokens : [];
   const json = addedTokens.length > 0 ? { ...stored, added_tokens: [...own, ...addedTokens] } : stored;
   const settings = await readSettings(folder);

@@ -1,6 +1,8 @@
 // The value of a tokenizer.json, checked for what a hostile file must not cause.
 import { CheckpointError, isObject } from "../kit/index.js";
 import { shorten } from "../kit/printing/index.js";
+import { LaterMerges } from "./merge-table.js";
+import { type TokenIds, TokenMap, TokenTable } from "./token-table.js";
 
 export type TokenizerJson = Readonly<Record<string, unknown>>;
 
@@ -31,8 +33,7 @@ export type ModelType = "BPE" | "Unigram" | "WordLevel";
 export interface CheckedJson {
   readonly model: TokenizerPart & { readonly type: ModelType };
   /** Id by token, without added tokens. */
-  readonly vocabulary: ReadonlyMap<string, number>;
-  readonly highestId: number;
+  readonly vocabulary: TokenIds;
   readonly added: readonly AddedToken[];
   readonly normalizer: TokenizerPart | undefined;
   readonly preTokenizer: TokenizerPart | undefined;
@@ -41,7 +42,7 @@ export interface CheckedJson {
 }
 
 // Well above the largest vocabularies, about a quarter of a million tokens. Tables are as long as the highest id.
-const MAX_IDS = 10_000_000;
+export const MAX_IDS = 10_000_000;
 
 const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordLevel"] satisfies ModelType[];
 
@@ -85,11 +86,9 @@ export function readJson(json: TokenizerJson): CheckedJson {
     checkSize(json[field], field);
   }
   const model = modelOf(json.model);
-  const vocabulary = vocabularyOf(model);
   return {
     model,
-    vocabulary,
-    highestId: highest(vocabulary.values()),
+    vocabulary: vocabularyOf(model),
     added: addedOf(json.added_tokens),
     normalizer: partOf(json.normalizer, "normalizer"),
     preTokenizer: partOf(json.pre_tokenizer, "pre_tokenizer"),
@@ -175,12 +174,14 @@ function modelOf(value: unknown): TokenizerPart & { type: ModelType } {
 
 /** Early versions do not name the type of their model. */
 function guessType(model: Readonly<Record<string, unknown>>): ModelType {
-  if (Array.isArray(model.merges)) return "BPE";
+  if (Array.isArray(model.merges) || model.merges instanceof LaterMerges) return "BPE";
   return Array.isArray(model.vocab) ? "Unigram" : "WordLevel";
 }
 
-function vocabularyOf(model: TokenizerPart): Map<string, number> {
-  const vocabulary = new Map<string, number>();
+function vocabularyOf(model: TokenizerPart): TokenIds {
+  if (model.type === "BPE" && !(model.merges instanceof LaterMerges)) checkMerges(model.merges);
+  if (model.vocab instanceof TokenTable) return model.vocab;
+  const vocabulary = new TokenMap();
   if (model.type === "Unigram") {
     if (!Array.isArray(model.vocab)) throw problem("the vocabulary of a Unigram model must be a list", "model.vocab");
     for (const [id, entry] of (model.vocab as unknown[]).entries()) {
@@ -193,11 +194,14 @@ function vocabularyOf(model: TokenizerPart): Map<string, number> {
   }
   if (!isObject(model.vocab)) throw problem("its vocabulary is not an object of ids by token", "model.vocab");
   for (const token of Object.keys(model.vocab)) vocabulary.set(token, idField(model.vocab[token], token));
-  if (model.type === "BPE") checkMerges(model.merges);
   return vocabulary;
 }
 
-function checkMerges(merges: unknown): void {
+/** Merges as a tokenizer.json has them: "a b", or ["a", "b"]. */
+export type Merges = readonly (string | readonly [string, string])[];
+
+/** @throws CheckpointError if a value is something else, or has both */
+export function checkMerges(merges: unknown): asserts merges is Merges {
   if (!Array.isArray(merges)) throw problem("its merges are not a list", "model.merges");
   const isPair = (merge: unknown) =>
     Array.isArray(merge) && merge.length === 2 && merge.every((token) => typeof token === "string");

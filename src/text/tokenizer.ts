@@ -80,7 +80,7 @@ export class JsonTokenizer implements Tokenizer {
     this.#added = new AddedTokens(json, named, settings);
     this.#encoder = new Encoder(json, this.#added);
     this.unknown = this.#encoder.unknown;
-    this.vocabularySize = 1 + Math.max(json.highestId, this.#added.highestId);
+    this.vocabularySize = 1 + Math.max(json.vocabulary.highestId, this.#added.highestId);
     // As in transformers: the clean-up is for word pieces, and would damage decoded byte pairs.
     const cleanUp =
       settings.clean_up_tokenization_spaces === true &&

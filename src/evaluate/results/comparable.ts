@@ -56,7 +56,7 @@ export async function openComparable(path: string): Promise<ComparableResults> {
   const file = await resultsFile(path);
   let value: Readonly<Record<string, unknown>>;
   try {
-    value = await readJsonObject(file, undefined, parsePythonJson);
+    value = await readJsonObject(file, undefined, (bytes) => parsePythonJson(bytes.toString("utf8")));
   } catch (error) {
     throw RecipeError.at({ file }, `${path} has no results of an evaluation: ${(error as Error).message}`);
   }

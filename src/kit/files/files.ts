@@ -184,7 +184,7 @@ export async function stampOf(file: string | FileHandle): Promise<string> {
 export async function readJsonObject(
   path: string,
   mostBytes = MAX_JSON_BYTES,
-  parseText: (text: string) => unknown = JSON.parse,
+  parse: (bytes: Buffer) => unknown = (bytes) => JSON.parse(bytes.toString("utf8")),
 ): Promise<Record<string, unknown>> {
   let size: number;
   try {
@@ -200,7 +200,7 @@ export async function readJsonObject(
   }
   let value: unknown;
   try {
-    value = parseText(await readFile(path, "utf8"));
+    value = parse(await readFile(path));
   } catch (error) {
     throw new CheckpointError(`${path} is not valid JSON: ${(error as Error).message}`, { file: path }, error);
   }
@@ -226,9 +226,9 @@ export async function rewrittenJson(
 ): Promise<string> {
   const { LosslessNumber, parse, stringify } = await import("lossless-json");
   const sourceNumber = (text: string) => (String(Number(text)) === text ? Number(text) : new LosslessNumber(text));
-  const json = await readJsonObject(from, MAX_JSON_BYTES, (text) =>
+  const json = await readJsonObject(from, MAX_JSON_BYTES, (bytes) =>
     // The last value of a repeated key counts, as in JSON.parse.
-    parse(text, null, { parseNumber: sourceNumber, onDuplicateKey: ({ newValue }) => newValue }),
+    parse(bytes.toString("utf8"), null, { parseNumber: sourceNumber, onDuplicateKey: ({ newValue }) => newValue }),
   );
   return `${stringify(change(json), null, 2)}\n`;
 }
