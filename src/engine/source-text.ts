@@ -74,12 +74,11 @@ async function readStopIds(source: ModelSource, loadTokenizer: () => Promise<Tok
     const file = join(folder, "generation_config.json");
     if (await exists(file)) ids.push((await readJsonObject(file)).eos_token_id);
   }
-  const [tokenizer, template] = await Promise.all([loadTokenizer(), loadSourceTemplate(source)]).catch(
-    (error: unknown) => {
-      if (error instanceof CheckpointError) return [];
-      throw error;
-    },
-  );
-  if (tokenizer) ids.push(tokenizer.eos, template && endOfReply(template, tokenizer));
+  try {
+    const [tokenizer, template] = await Promise.all([loadTokenizer(), loadSourceTemplate(source)]);
+    ids.push(tokenizer.eos, template && endOfReply(template, tokenizer));
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error;
+  }
   return [...new Set(ids.flat())].filter((id): id is number => typeof id === "number");
 }

@@ -83,7 +83,8 @@ export function bytePairs(
  * @throws CheckpointError if they have tokens that are not in the vocabulary
  */
 export function readMerges(list: Merges, vocabulary: TokenIds, prefixLength: number): MergeTable {
-  const pairs = new Int32Array(3 * list.length);
+  const { length } = list;
+  const [firsts, seconds, ids] = [new Int32Array(length), new Int32Array(length), new Int32Array(length)];
   for (const [rank, entry] of list.entries()) {
     const [first = "", second = "", more]: readonly string[] = typeof entry === "string" ? entry.split(" ") : entry;
     const [a, b] = [vocabulary.get(first), vocabulary.get(second)];
@@ -91,11 +92,11 @@ export function readMerges(list: Merges, vocabulary: TokenIds, prefixLength: num
     if (a === undefined || b === undefined || id === undefined || more !== undefined) {
       throw problem(`merge ${rank}, ${quoted(entry)}, has tokens that are not in its vocabulary`, "model.merges");
     }
-    pairs[3 * rank] = a;
-    pairs[3 * rank + 1] = b;
-    pairs[3 * rank + 2] = id;
+    firsts[rank] = a;
+    seconds[rank] = b;
+    ids[rank] = id;
   }
-  return new MergeTable(pairs, vocabulary.highestId);
+  return new MergeTable({ firsts, seconds, ids }, vocabulary.highestId);
 }
 
 /** Merges the pair of the lowest rank, the first of these, until there is none. */

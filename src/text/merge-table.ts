@@ -1,5 +1,12 @@
 // Which pairs of tokens merge, in which order, and to what.
 
+/** First tokens, second tokens, and the tokens that they become. */
+export interface MergedPairs {
+  readonly firsts: Int32Array;
+  readonly seconds: Int32Array;
+  readonly ids: Int32Array;
+}
+
 /** Pairs of tokens by their ids. Sorted, as keys of a hash table could be chosen to be slow. */
 export class MergeTable {
   /** The first pair of each first token. */
@@ -9,19 +16,20 @@ export class MergeTable {
   readonly #ids: Int32Array;
 
   /**
-   * @param pairs first token, second token and the token that they become, of one merge after another in the order of their
-   *   ranks. A pair that is listed twice has the later rank.
+   * Merges in the order of their ranks. A pair that is listed twice has the later rank.
    * @param highestId of a token
    */
-  constructor(pairs: Int32Array, highestId: number) {
-    const all = Int32Array.from({ length: pairs.length / 3 }, (_, rank) => rank);
-    const firstOf = (rank: number) => pairs[3 * rank] as number;
-    const secondOf = (rank: number) => pairs[3 * rank + 1] as number;
-    const ordered = sortedBy(sortedBy(all, secondOf, highestId).items, firstOf, highestId);
-    this.#starts = ordered.starts;
-    this.#ranks = ordered.items;
-    this.#seconds = this.#ranks.map(secondOf);
-    this.#ids = this.#ranks.map((rank) => pairs[3 * rank + 2] as number);
+  constructor({ firsts, seconds, ids }: MergedPairs, highestId: number) {
+    const bySecond = sortedBy(seconds, highestId).items;
+    const { starts, items } = sortedBy(firsts, highestId, bySecond);
+    this.#starts = starts;
+    this.#ranks = items;
+    this.#seconds = new Int32Array(items.length);
+    this.#ids = new Int32Array(items.length);
+    for (let i = 0; i < items.length; i++) {
+      this.#seconds[i] = seconds[items[i] as number] as number;
+      this.#ids[i] = ids[items[i] as number] as number;
+    }
   }
 
   /** The place of a pair, for `rankAt` and `idAt`; -1 if it does not merge. */
@@ -57,15 +65,20 @@ export class LaterMerges {
   }
 }
 
-/** Sorts by keys from 0; equal ones keep their order. @returns also where the items of each key start, and the end */
-function sortedBy(items: Int32Array, keyOf: (item: number) => number, highest: number) {
+/**
+ * Sorts items by their keys, which are numbers from 0. Equal ones keep their order.
+ * @param items places of keys. Default: all, in their order
+ * @returns also where the items of each key start, and the end
+ */
+function sortedBy(keys: Int32Array, highest: number, items?: Int32Array) {
   const starts = new Int32Array(highest + 2);
-  for (const item of items) (starts[keyOf(item) + 1] as number)++;
+  for (let i = 0; i < keys.length; i++) (starts[(keys[i] as number) + 1] as number)++;
   for (let key = 1; key < starts.length; key++) (starts[key] as number) += starts[key - 1] as number;
   const next = starts.slice();
-  const sorted = new Int32Array(items.length);
-  for (const item of items) {
-    const key = keyOf(item);
+  const sorted = new Int32Array(keys.length);
+  for (let i = 0; i < keys.length; i++) {
+    const item = items ? (items[i] as number) : i;
+    const key = keys[item] as number;
     sorted[next[key] as number] = item;
     (next[key] as number)++;
   }

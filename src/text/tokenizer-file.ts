@@ -108,7 +108,8 @@ function mergesLater(bytes: Buffer, vocabulary: TokenTable, file: string): Later
 /** `["a b", ...]` or `[["a", "b"], ...]`. What has another form, or a token that is not in the vocabulary, is not plain. */
 function readPlainMerges(scanner: Scanner, vocabulary: TokenTable): MergeTable {
   // A merge has at least six bytes: "a b",
-  const pairs = new Int32Array(3 * Math.ceil(scanner.bytes.length / 6));
+  const most = Math.ceil(scanner.bytes.length / 6);
+  const pairs = { firsts: new Int32Array(most), seconds: new Int32Array(most), ids: new Int32Array(most) };
   let count = 0;
   let first = new Uint8Array(64);
   const add = (bytes: Uint8Array, from: number, to: number, length: number): void => {
@@ -120,9 +121,9 @@ function readPlainMerges(scanner: Scanner, vocabulary: TokenTable): MergeTable {
     for (let i = from; i < to; i++) first[length + i - from] = bytes[i] as number;
     const id = vocabulary.find(first, 0, size, hashOf(first, length, size, hash));
     if (a < 0 || b < 0 || id < 0) throw new NotPlain();
-    pairs[count++] = a;
-    pairs[count++] = b;
-    pairs[count++] = id;
+    pairs.firsts[count] = a;
+    pairs.seconds[count] = b;
+    pairs.ids[count++] = id;
   };
   const keep = (bytes: Uint8Array, from: number, to: number): number => {
     if (to - from > first.length) first = grown(first, to - from);
@@ -152,7 +153,9 @@ function readPlainMerges(scanner: Scanner, vocabulary: TokenTable): MergeTable {
     if (space === start || space + 1 >= end) throw new NotPlain();
     add(source, space + 1, end, keep(source, start, space));
   });
-  return new MergeTable(pairs.slice(0, count), vocabulary.highestId);
+  const { firsts, seconds, ids } = pairs;
+  const taken = { firsts: firsts.subarray(0, count), seconds: seconds.subarray(0, count), ids: ids.subarray(0, count) };
+  return new MergeTable(taken, vocabulary.highestId);
 }
 
 function grown(bytes: Uint8Array<ArrayBuffer>, size: number): Uint8Array<ArrayBuffer> {
