@@ -1,6 +1,6 @@
 // Added tokens, which are matched in a text before the model sees it. Follows AddedVocabulary of Hugging Face
 // `tokenizers` (src/tokenizer/added_vocabulary.rs at 3ba8ad0).
-import { type AddedToken, type CheckedJson, highest, problem, quoted } from "./tokenizer-json.js";
+import { type AddedToken, type CheckedJson, problem, quoted } from "./tokenizer-json.js";
 import { listedTokens, type NamedToken, type TokenizerSettings } from "./tokenizer-settings.js";
 import { Trie } from "./trie.js";
 import { endsWithWord, isSpace, startsWithWord } from "./unicode.js";
@@ -22,6 +22,7 @@ export class AddedTokens {
   readonly byContent = new Map<string, Added>();
   #plain = new Trie<Added>();
   #normalized = new Trie<Added>();
+  #highestId = -1;
 
   /**
    * Tokens of a tokenizer.json, and those that settings add. As in transformers, a token that settings name is special,
@@ -50,11 +51,12 @@ export class AddedTokens {
   }
 
   get highestId(): number {
-    return highest(this.byId.keys());
+    return this.#highestId;
   }
 
   #set(token: AddedToken): void {
     const added = { ...token, pattern: token.content };
+    this.#highestId = Math.max(this.#highestId, added.id);
     this.byId.set(added.id, added);
     this.byContent.set(added.content, added);
   }

@@ -97,13 +97,6 @@ export function readJson(json: TokenizerJson): CheckedJson {
   };
 }
 
-/** The highest id, -1 where there are none. Math.max(...ids) would overflow the stack. */
-export function highest(ids: Iterable<number>): number {
-  let most = -1;
-  for (const id of ids) most = Math.max(most, id);
-  return most;
-}
-
 /** A part with its type; undefined where there is none. */
 export function partOf(value: unknown, field: string): TokenizerPart | undefined {
   if (value === undefined || value === null) return undefined;
