@@ -22,7 +22,7 @@ interface LoadOptions {
 /**
  * Loads the tokenizer of a folder: `tokenizer.json`, and its special tokens from `tokenizer_config.json`,
  * `special_tokens_map.json` (if the former does not list its added tokens, as in transformers) and, for those that are
- * still missing, `generation_config.json`.
+ * still missing, `generation_config.json`. Merges are read, and checked, when a word is first merged.
  * @throws CheckpointError if the folder has no tokenizer.json, or one that cannot be used
  */
 export function loadTokenizer(folder: string, options: LoadOptions = {}): Promise<Tokenizer> {

@@ -35,7 +35,8 @@ export interface Tokenizer {
   /**
    * The ids of a text. Special tokens in it are recognized.
    * @param options.specialTokens whether the tokenizer's post-processor adds tokens such as BOS; default false
-   * @throws CheckpointError if the tokenizer has no token for a part of the text, and no unknown token
+   * @throws CheckpointError if the tokenizer has no token for a part of the text, and no unknown token, or if its merges are
+   *   not pairs of its tokens
    */
   encode(text: string, options?: { specialTokens?: boolean }): number[];
   /** The text of ids; unknown ids are skipped. */

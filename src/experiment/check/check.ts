@@ -5,7 +5,7 @@ import { choiceNotes, rendererOf } from "../../evaluate/index.js";
 import { chatProtocolOf } from "../../evaluate/tasks/index.js";
 import { checkLlama, type ExportOutlook } from "../../export/llama/index.js";
 import { canonicalJson, exists } from "../../kit/files/index.js";
-import { groupBy, LayergraftError, RecipeError } from "../../kit/index.js";
+import { CheckpointError, groupBy, LayergraftError, RecipeError } from "../../kit/index.js";
 import { formatBytes, plural, visible } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../text/index.js";
@@ -214,9 +214,13 @@ function searchNotes(plan: ExperimentPlan, tasks: readonly AskedTask[]): string[
 async function choiceWarnings(base: string, tasks: readonly AskedTask[]): Promise<string[]> {
   if (!tasks.some(({ choices = [] }) => choices.length > 0)) return [];
   // Servers may have a tokenizer of their own, and the engine reports one that it cannot read.
-  const tokenizer = await loadTokenizer(base).catch(() => undefined);
-  if (!tokenizer) return [];
-  return tasks.flatMap(({ name, choices = [] }) => choiceNotes(choices, tokenizer).map((note) => `${name}: ${note}`));
+  try {
+    const tokenizer = await loadTokenizer(base);
+    return tasks.flatMap(({ name, choices = [] }) => choiceNotes(choices, tokenizer).map((note) => `${name}: ${note}`));
+  } catch (error) {
+    if (error instanceof CheckpointError) return [];
+    throw error;
+  }
 }
 
 /** Data sets that are missing from the folder; sets of one kind are one problem. */
