@@ -43,7 +43,7 @@ export class TokenTable implements TokenIds {
   readonly size: number;
   readonly highestId: number;
   /** All tokens, one after another. */
-  readonly #bytes: Uint8Array;
+  readonly #bytes: Buffer;
   /** First byte of each token, and the end of the last. */
   readonly #starts: Int32Array;
   readonly #ids: Int32Array;
@@ -53,7 +53,7 @@ export class TokenTable implements TokenIds {
   readonly #byId: Int32Array;
   readonly #scratch: Uint8Array;
 
-  private constructor(bytes: Uint8Array, starts: Int32Array, ids: Int32Array) {
+  private constructor(bytes: Buffer, starts: Int32Array, ids: Int32Array) {
     this.#bytes = bytes;
     this.#starts = starts;
     this.#ids = ids;
@@ -76,7 +76,7 @@ export class TokenTable implements TokenIds {
    * @param starts first byte of each, and the end of the last: as many as ids, and one
    * @returns undefined if a token is there twice, or many were chosen to have the same hash
    */
-  static of(bytes: Uint8Array, starts: Int32Array, ids: Int32Array): TokenTable | undefined {
+  static of(bytes: Buffer, starts: Int32Array, ids: Int32Array): TokenTable | undefined {
     const table = new TokenTable(bytes, starts, ids);
     return table.#fill() ? table : undefined;
   }
@@ -140,11 +140,7 @@ export class TokenTable implements TokenIds {
   }
 
   #textAt(place: number): string {
-    return Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.length).toString(
-      "utf8",
-      this.#start(place),
-      this.#start(place + 1),
-    );
+    return this.#bytes.toString("utf8", this.#start(place), this.#start(place + 1));
   }
 }
 

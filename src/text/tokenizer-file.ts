@@ -66,7 +66,7 @@ function without(bytes: Buffer, cuts: readonly (readonly [from: number, to: numb
 /** `{"token": id, ...}` */
 function readVocabulary(scanner: Scanner): TokenTable {
   const length = scanner.bytes.length - scanner.at;
-  const bytes = new Uint8Array(length);
+  const bytes = Buffer.alloc(length);
   // An entry has at least five bytes: "":0,
   const starts = new Int32Array(Math.ceil(length / 5) + 1);
   const ids = new Int32Array(starts.length);
@@ -79,7 +79,7 @@ function readVocabulary(scanner: Scanner): TokenTable {
     ids[count++] = scanner.integer(MAX_IDS);
     starts[count] = end;
   });
-  const table = TokenTable.of(bytes.slice(0, end), starts.slice(0, count + 1), ids.slice(0, count));
+  const table = TokenTable.of(Buffer.from(bytes.subarray(0, end)), starts.slice(0, count + 1), ids.slice(0, count));
   if (!table) throw new NotPlain();
   return table;
 }
