@@ -1,4 +1,5 @@
 // The fast reading of a tokenizer.json against JSON.parse: the same tokenizer, or JSON.parse's own answer.
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CheckpointError } from "../kit/index.js";
 import { LaterMerges } from "./merge-table.js";
@@ -123,6 +124,26 @@ describe("a tokenizer.json", () => {
     const tokenizer = new JsonTokenizer(value);
     expect(() => tokenizer.encode("ab")).toThrow(CheckpointError);
     expect(() => tokenizer.encode("ab")).toThrow(message);
+  });
+
+  it("with damage is what JSON.parse makes of it, or refused", () => {
+    const text = JSON.stringify(json(MERGES.map((pair) => pair.join(" "))));
+    const other = fc.constantFrom(...'"\\,:[]{} 01a\u0001é');
+    const damage = fc.tuple(fc.nat(text.length), fc.nat(2), fc.array(other, { maxLength: 2 }));
+    const encoded = (make: () => TokenizerJson) => {
+      try {
+        const tokenizer = new JsonTokenizer(make());
+        return TEXTS.map((one) => tokenizer.encode(one));
+      } catch (error) {
+        if (!(error instanceof CheckpointError || error instanceof SyntaxError)) throw error;
+        return "refused";
+      }
+    };
+    const check = fc.property(damage, ([at, removed, added]) => {
+      const damaged = text.slice(0, at) + added.join("") + text.slice(at + removed);
+      expect(encoded(() => parse(damaged))).toEqual(encoded(() => JSON.parse(damaged) as TokenizerJson));
+    });
+    fc.assert(check, { numRuns: 300 });
   });
 
   it("with merges that are not JSON is refused when a word is merged", () => {

@@ -153,6 +153,7 @@ function readPlainMerges(scanner: Scanner, vocabulary: TokenTable): MergeTable {
     if (space === start || space + 1 >= end) throw new NotPlain();
     add(source, space + 1, end, keep(source, start, space));
   });
+  if (scanner.peek() !== undefined) throw new NotPlain();
   const { firsts, seconds, ids } = pairs;
   const taken = { firsts: firsts.subarray(0, count), seconds: seconds.subarray(0, count), ids: ids.subarray(0, count) };
   return new MergeTable(taken, vocabulary.highestId);
