@@ -94,7 +94,7 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   const tokens = ids.reduce((sum, one) => sum + one.length, 0);
   const parts = await (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);
   let current: { readonly part: StatisticsPart; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
-  const bytesOf = async (part: StatisticsPart, name: string): Promise<Uint8Array> => {
+  const valuesOf = async (part: StatisticsPart, name: string): Promise<Float32Array> => {
     if (current?.part !== part) {
       current = undefined;
       current = { part, values: await part.compute() };
@@ -104,13 +104,13 @@ export async function measureStatistics(model: EngineSource, options: Statistics
       const message = `${source.name} gave infinite or NaN values at ${name}. Find broken weights with layergraft analyze.`;
       throw new LayergraftError("broken-model", message, { tensor: name });
     }
-    return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    return values;
   };
   const tensors = parts.flatMap((part) =>
     part.tensors.map(({ name, shape }) => ({
       ...{ name, shape, dtype: "F32" as const },
       get data() {
-        return bytesOf(part, name);
+        return valuesOf(part, name);
       },
     })),
   );

@@ -1,4 +1,5 @@
 import { terminalLines } from "../../figures/index.js";
+import { largestOf } from "../../kit/arrays/index.js";
 import { groupBy } from "../../kit/index.js";
 import { formatPercent, formatRanges, formatSome, plural } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
@@ -94,7 +95,7 @@ function findingOf({ recipe, tensors, missing }: ExplainResult): string[] {
   }
   const rounded = tensors.filter(({ verdict }) => verdict === "rounding");
   if (rounded.length === 0) return [`Explained: the recipe gives all ${of}, bit for bit.`, ...lacks];
-  const most = Math.max(...rounded.map(({ roundings }) => roundings ?? 0));
+  const most = largestOf(rounded.map(({ roundings }) => roundings ?? 0));
   const dtypes = [...new Set(rounded.map(({ dtype }) => dtype))].join(" and ");
   const elements = plural(
     rounded.reduce((sum, tensor) => sum + (tensor.differing ?? 0), 0),

@@ -3,7 +3,7 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { requireUnchanged } from "../../formats/checkpoint/index.js";
 import { encodedBytes } from "../../kernels/index.js";
-import { bytesOf, requireOutside, withFile, writeFully } from "../../kit/files/index.js";
+import { requireOutside, withFile, writeFully } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import type { Step } from "../../merge/index.js";
 import { OutputFolder, type RunState, requireEncodable } from "../../merge/output/index.js";
@@ -115,7 +115,7 @@ async function fill(
   const program = compile(plan, measured, path);
   await withFile(path, "r+", async (handle) => {
     for (const [i, { values }] of computed.entries()) {
-      await writeFully(handle, bytesOf(values), layout.offsets[i] as number);
+      await writeFully(handle, values, layout.offsets[i] as number);
     }
   });
   const done = (wasThere && earlier?.done) || "";

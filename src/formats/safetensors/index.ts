@@ -2,4 +2,12 @@ export type { TensorInfo } from "./header.js";
 export { type FolderLayout, layoutFolder, lengthenHeader, type ShardLayout } from "./layout.js";
 export { openSafetensors, type RemoteFile, readRange, readRanges, type SafetensorsFile } from "./reader.js";
 export { INDEX_FILE, openShards } from "./sharded.js";
-export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./writer.js";
+export {
+  readTensor,
+  readTensorPieces,
+  type TensorBytes,
+  type TensorData,
+  type TensorToWrite,
+  writeSafetensors,
+  writeSharded,
+} from "./writer.js";

@@ -1,7 +1,8 @@
 // Opens safetensors files: reads and checks headers.
 
 import { createHash, type Hash } from "node:crypto";
-import { constants, type FileHandle } from "node:fs/promises";
+import { constants, type FileHandle, open } from "node:fs/promises";
+import { requireArray } from "../../kit/arrays/index.js";
 import { stampOf, withFile } from "../../kit/files/index.js";
 import { FormatError, isSystemError } from "../../kit/index.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
@@ -101,15 +102,16 @@ export async function readRanges(
   file: Pick<SafetensorsFile, "path" | "remote">,
   ranges: readonly (readonly [start: number, end: number])[],
 ): Promise<Uint8Array[]> {
+  const { path, remote } = file;
   const each = (fill: (bytes: Uint8Array, start: number, end: number) => Promise<void>) =>
     Promise.all(
       ranges.map(async ([start, end]) => {
+        requireArray(end - start, `reading ${end - start} bytes of ${path} at once`, { file: path });
         const bytes = new Uint8Array(end - start);
         await fill(bytes, start, end);
         return bytes;
       }),
     );
-  const { path, remote } = file;
   if (!remote) return withFile(path, "r", (handle) => each((bytes, start) => readFully(handle, path, bytes, start)));
   return each(async (bytes, start, end) => {
     let at = 0;
@@ -118,6 +120,29 @@ export async function readRanges(
       at += chunk.length;
     }
   });
+}
+
+/** Bytes of a piece. */
+const PIECE_BYTES = 2 ** 24;
+
+/** Reads a range of any length in pieces, in order. A piece is valid until the next. */
+export async function* readPieces(
+  { path, remote }: Pick<SafetensorsFile, "path" | "remote">,
+  start: number,
+  end: number,
+): AsyncGenerator<Uint8Array> {
+  if (remote) return yield* remote.stream(start, end);
+  const handle = await open(path, "r");
+  try {
+    const buffer = new Uint8Array(Math.min(PIECE_BYTES, end - start));
+    for (let at = start; at < end; at += buffer.length) {
+      const piece = buffer.subarray(0, end - at);
+      await readFully(handle, path, piece, at);
+      yield piece;
+    }
+  } finally {
+    await handle.close();
+  }
 }
 
 /** Node reads less than 2 GiB at once. */

@@ -6,7 +6,7 @@ import { writeFileAtomically, writeFully } from "../../kit/files/index.js";
 import { FormatError } from "../../kit/index.js";
 import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { layoutFolder } from "./layout.js";
-import { readRange, type SafetensorsFile } from "./reader.js";
+import { readPieces, readRange, type SafetensorsFile } from "./reader.js";
 
 /**
  * A tensor with its values: the bytes of its elements, little-endian, row-major. `data` is read once, when the tensor
@@ -16,9 +16,12 @@ export interface TensorData extends TensorDeclaration {
   readonly data: Uint8Array;
 }
 
+/** The bytes of a tensor: an array of any element type, or pieces one after the other. */
+export type TensorBytes = ArrayBufferView<ArrayBufferLike> | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
 /** Its values may be computed meanwhile: those of a tensor are asked for when the one before it is written. */
-interface TensorToWrite extends TensorDeclaration {
-  readonly data: Uint8Array | Promise<Uint8Array>;
+export interface TensorToWrite extends TensorDeclaration {
+  readonly data: TensorBytes | Promise<TensorBytes>;
 }
 
 /**
@@ -35,14 +38,20 @@ export async function writeSafetensors(
     await writeFully(handle, header, 0);
     for (const [i, { name, bytes, offset }] of placed.entries()) {
       const data = (await tensors[i]?.data) ?? new Uint8Array();
-      if (data.byteLength !== bytes) {
-        throw new FormatError(`tensor ${JSON.stringify(name)} needs ${bytes} bytes, but has ${data.byteLength}`, {
-          tensor: name,
-        });
+      let written = 0;
+      for await (const piece of ArrayBuffer.isView(data) ? [data] : data) {
+        // Before it would overwrite the next tensor.
+        if (written + piece.byteLength > bytes) throw wrongLength(name, bytes, written + piece.byteLength);
+        await writeFully(handle, piece, offset + written);
+        written += piece.byteLength;
       }
-      await writeFully(handle, data, offset);
+      if (written < bytes) throw wrongLength(name, bytes, written);
     }
   });
+}
+
+function wrongLength(tensor: string, needed: number, found: number): FormatError {
+  return new FormatError(`tensor ${JSON.stringify(tensor)} needs ${needed} bytes, but has ${found}`, { tensor });
 }
 
 /**
@@ -64,7 +73,18 @@ export async function writeSharded(
   return layout.shards.map((shard) => shard.name);
 }
 
-/** Reads the bytes of one tensor. */
+/**
+ * Reads the bytes of one tensor.
+ * @throws LayergraftError code `memory` if it has more bytes than an array of this Node.js: 4 GiB before 22.3
+ */
 export function readTensor(file: Pick<SafetensorsFile, "path" | "remote">, tensor: TensorInfo): Promise<Uint8Array> {
   return readRange(file, tensor.offset, tensor.offset + tensor.bytes);
+}
+
+/** The bytes of one tensor in pieces, for tensors of any size. */
+export function readTensorPieces(
+  file: Pick<SafetensorsFile, "path" | "remote">,
+  tensor: Pick<TensorInfo, "offset" | "bytes">,
+): AsyncIterable<Uint8Array> {
+  return readPieces(file, tensor.offset, tensor.offset + tensor.bytes);
 }

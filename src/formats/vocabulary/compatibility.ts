@@ -114,7 +114,7 @@ function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean)
   }
   if (left.layers !== right.layers && !(a.isSliced && b.isSliced)) {
     problems.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
-  } else problems.push(...compareTensors(a, b, mayLack));
+  } else for (const problem of compareTensors(a, b, mayLack)) problems.push(problem);
   // Different families or depths make every tensor differ; one problem is enough.
   return family !== undefined && problems.length > 0 ? [family] : problems;
 }
@@ -142,8 +142,7 @@ function compareTensors(a: Labelled, b: Labelled, mayLack: (tensor: string) => b
       );
     }
   }
-  problems.push(...compareShapes(a, b));
-  return problems;
+  return problems.concat(compareShapes(a, b));
 }
 
 function compareShapes(a: Labelled, b: Labelled): string[] {

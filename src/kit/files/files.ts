@@ -4,6 +4,7 @@ import { createReadStream } from "node:fs";
 import { type FileHandle, lstat, open, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import type { Readable } from "node:stream";
+import { bytesInPieces } from "../arrays/index.js";
 import { CheckpointError, isAnySystemError, isSystemError } from "../errors.js";
 import { isDeeperThan } from "../json.js";
 
@@ -41,14 +42,19 @@ export function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView<Arra
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-// A single write takes at most 2 GiB less a page on Linux, and less than asked for when the disk fills up.
-const MAX_WRITE_BYTES = 2 ** 30;
-
-/** Writes all bytes into a file, from a position on. */
-export async function writeFully(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
-  for (let at = 0; at < bytes.byteLength; ) {
-    const length = Math.min(bytes.byteLength - at, MAX_WRITE_BYTES);
-    at += (await handle.write(bytes, at, length, position + at)).bytesWritten;
+/** Writes all bytes of an array, of any element type, into a file, from a position on. */
+export async function writeFully(
+  handle: FileHandle,
+  array: ArrayBufferView<ArrayBufferLike>,
+  position: number,
+): Promise<void> {
+  let place = position;
+  for (const bytes of bytesInPieces(array)) {
+    // A write takes fewer bytes than asked for when the disk fills up.
+    for (let at = 0; at < bytes.byteLength; ) {
+      at += (await handle.write(bytes, at, bytes.byteLength - at, place + at)).bytesWritten;
+    }
+    place += bytes.byteLength;
   }
 }
 

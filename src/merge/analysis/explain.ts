@@ -1,6 +1,7 @@
 // Finds which weighted sum of known models gives each tensor of another, and writes that as a recipe.
 
 import type { Checkpoint } from "../../formats/checkpoint/index.js";
+import { largestOf } from "../../kit/arrays/index.js";
 import { CheckpointError, DTYPE_BY_TORCH_NAME, elementCount, groupBy } from "../../kit/index.js";
 import { shellQuote } from "../../kit/printing/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
@@ -210,7 +211,7 @@ const isWide = (group: readonly Fitted[]) => group.every(({ stored: { dtype } })
 function isCloser(group: readonly Fitted[], one: Attempt, other: Attempt): boolean {
   const [now, before] = [one, other].map((attempt) => ({
     isWithin: group.every((tensor) => closenessOf(tensor, attempt).roundings <= mostRoundings(tensor)),
-    roundings: Math.max(...group.map((tensor) => closenessOf(tensor, attempt).roundings)),
+    roundings: largestOf(group.map((tensor) => closenessOf(tensor, attempt).roundings)),
     differing: differingIn(group, attempt),
   })) as [Score, Score];
   if (now.isWithin !== before.isWithin) return now.isWithin;

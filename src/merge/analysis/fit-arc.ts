@@ -1,4 +1,5 @@
 // Finds where tensors are on the arc between two models, as a spherical interpolation puts them.
+import { extremesOf } from "../../kit/arrays/index.js";
 import { elementCount, groupBy } from "../../kit/index.js";
 import { STRAIGHT, slerpWeights } from "../methods/slerp.js";
 import { type Fitted, residualOf, roundingOf, simplest, solve, UNITS } from "./fit-weights.js";
@@ -72,7 +73,7 @@ function pairOf(one: Fitted, first: number, second: number): Pair {
 function sharesOf(pairs: readonly Pair[], level = 0): Map<Fitted, number> {
   const distance = pairs.reduce((sum, pair) => sum + pair.distance, 0);
   const mean = pairs.reduce((sum, pair) => sum + (pair.share * pair.distance) / distance, 0);
-  const share = simplest(mean, Math.min(...pairs.map(({ error }) => error)));
+  const share = simplest(mean, extremesOf(pairs.map(({ error }) => error))[0]);
   const next = UNITS[level + 1];
   if (!next || pairs.every((pair) => Math.abs(pair.share - share) <= pair.error))
     return new Map(pairs.map(({ one }) => [one, share]));

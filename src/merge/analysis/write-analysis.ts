@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { heatmapSvg, pageWithData } from "../../figures/index.js";
 import { writeSafetensors } from "../../formats/safetensors/index.js";
-import { bytesOf, checkFolderOutput, writeFolder } from "../../kit/files/index.js";
+import { checkFolderOutput, writeFolder } from "../../kit/files/index.js";
 import type { AnalysisWithRows } from "./analysis.js";
 import { heatmapOf } from "./analysis-views.js";
 import { pageData } from "./page-data.js";
@@ -36,7 +36,7 @@ export async function writeAnalysis({ out, force, beside }: AnalysisOutput, resu
     await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", pageData(result)));
     await writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmapOf(result.analysis, beside)));
     const tensors = [...result.rows].map(([name, rows]) => {
-      return { name, dtype: "F32" as const, shape: [rows.length], data: bytesOf(rows) };
+      return { name, dtype: "F32" as const, shape: [rows.length], data: rows };
     });
     await writeSafetensors(join(partial, "rows.safetensors"), tensors);
   };

@@ -87,12 +87,18 @@ export async function decompose(
   let [end, writing, failure] = [0, Promise.resolve(), undefined as { readonly error: unknown } | undefined];
   const keep = (index: number, factors: LowRankFactors) => {
     const at = order[index] as number;
-    const bytes = bytesForPeft(factors, changed[at] as ChangedPair);
+    const arrays = forPeft(factors, changed[at] as ChangedPair);
     const offset = end;
-    end += bytes.byteLength;
+    end += arrays.reduce((sum, one) => sum + one.byteLength, 0);
     stored[at] = { rank: factors.rank, offset, gains: factors.gains };
     writing = writing
-      .then(() => writeFully(handle, bytes, offset))
+      .then(async () => {
+        let place = offset;
+        for (const array of arrays) {
+          await writeFully(handle, array, place);
+          place += array.byteLength;
+        }
+      })
       .catch((error: unknown) => {
         failure ??= { error };
         stop.abort();
@@ -120,13 +126,9 @@ export async function decompose(
 const elementsOf = (pair: Pair | undefined) => elementCount(pair?.shape ?? []);
 
 /** A [rank, in], then B [out, rank]. A matrix that is stored [in, out] is (B A)^T. */
-function bytesForPeft({ rank, left, right }: LowRankFactors, { shape, transposed }: Pair): Uint8Array {
+function forPeft({ rank, left, right }: LowRankFactors, { shape, transposed }: Pair): Float32Array[] {
   const [rows = 0, columns = 0] = shape;
-  const [a, b] = transposed ? [transpose(left, rows, rank), transpose(right, rank, columns)] : [right, left];
-  const values = new Float32Array(a.length + b.length);
-  values.set(a);
-  values.set(b, a.length);
-  return new Uint8Array(values.buffer);
+  return transposed ? [transpose(left, rows, rank), transpose(right, rank, columns)] : [right, left];
 }
 
 function transpose(values: Float32Array, rows: number, columns: number): Float32Array {

@@ -16,6 +16,7 @@ import {
   requireUnchanged,
 } from "../../formats/checkpoint/index.js";
 import { layoutFolder } from "../../formats/safetensors/index.js";
+import { largestOf } from "../../kit/arrays/index.js";
 import { checkFolderOutput, withFile, writeFolder } from "../../kit/files/index.js";
 import { CheckpointError, elementCount, MismatchError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
@@ -108,7 +109,7 @@ async function extractInto(
   const { modules: modulesToSave, hasBiases } = savedModules(saved, linear);
   // PEFT renames tensors as transformers does, but not what adapter_config.json names.
   const inMemory = inMemoryOf(base.lead.checkpoint.config.json.model_type);
-  const rank = Math.max(...modules.map(({ factors }) => factors.rank));
+  const rank = largestOf(modules.map(({ factors }) => factors.rank));
   const pattern = Object.fromEntries(
     modules.flatMap(({ name, factors }) => (factors.rank === rank ? [] : [[inMemory(name), factors.rank] as const])),
   );

@@ -2,6 +2,7 @@
 
 import type { Heatmap } from "../../figures/index.js";
 import { compareParts, type Part } from "../../formats/checkpoint/index.js";
+import { extremesOf, largestOf } from "../../kit/arrays/index.js";
 import { groupBy, type Shape, VERSION } from "../../kit/index.js";
 import { columnName } from "../analysis/analysis-views.js";
 
@@ -63,14 +64,14 @@ type Facts = Pick<Extraction, "base" | "model" | "seed" | "unchanged" | "saved" 
 /** Sums up what the factors of at least one weight keep. */
 export function summarize(measured: readonly MeasuredModule[], facts: Facts): Extraction {
   const { base, model, seed, ...rest } = facts;
-  const ranks = ranksUpTo(Math.max(...measured.map(({ gains }) => gains.length)));
+  const ranks = ranksUpTo(largestOf(measured.map(({ gains }) => gains.length)));
   const summary = (of: readonly MeasuredModule[]): Omit<ExtractedPart, "part"> => {
     const total = sumOf(of.map(({ squaredChange }) => squaredChange));
-    const own = of.map(({ gains }) => gains.length);
+    const [smallestRank, largestRank] = extremesOf(of.map(({ gains }) => gains.length));
     return {
       weights: of.length,
-      smallestRank: Math.min(...own),
-      largestRank: Math.max(...own),
+      smallestRank,
+      largestRank,
       shares: ranks.map((most) => shareOf(sumOf(of.map(({ gains }) => sumOf(gains.subarray(0, most)))), total)),
     };
   };

@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import { RecipeError } from "../../kit/index.js";
 import { defineOperation, type Value } from "../../tensor/expressions/index.js";
+import { seedAt } from "../../tensor/streaming/index.js";
 import { taskVectors } from "./mergekit.js";
 import { seedField } from "./method.js";
 import { seedOf } from "./random.js";
@@ -27,7 +28,13 @@ export const dropByRank = defineOperation("drop-by-rank", {
   fields: { density: "share", epsilon: "share", divide: "flag", seed: "seed" },
   wholeRows: true,
   apply: ([a = 0], { density, epsilon, divide, seed }, { index, length, columns }, { kernels }) => {
-    kernels.wasm.dropByRank(a, length / columns, columns, index, ...seed, density, epsilon, divide);
+    // A row takes the seed of its first element.
+    const [first, last] = [index, index + length - columns].map((row) => seedAt(seed, row).join());
+    const step = first === last ? length : columns;
+    for (let at = 0; at < length; at += step) {
+      const own = seedAt(seed, index + at);
+      kernels.wasm.dropByRank(a + 4 * at, step / columns, columns, index + at, ...own, density, epsilon, divide);
+    }
   },
 });
 

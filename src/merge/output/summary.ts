@@ -3,6 +3,7 @@
 import { factorOf } from "../../formats/checkpoint/index.js";
 import { layoutFolder, type SafetensorsFile } from "../../formats/safetensors/index.js";
 import { isWithin } from "../../formats/vocabulary/index.js";
+import { extremesOf } from "../../kit/arrays/index.js";
 import { DTYPE_BITS, elementCount, groupBy } from "../../kit/index.js";
 import { flatten, hasOperation, isLeaf, type Measured, Resolver, type Value } from "../../tensor/expressions/index.js";
 import { measuringBytes, measuringPrograms, placeholders } from "../../tensor/measurements/index.js";
@@ -84,9 +85,7 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
     bytesToMeasure,
     bytesToWrite,
     ...bytesOfHub({ plan, sources }, assumed, whole),
-    ...(adapter
-      ? { adapter: { matrices: ranks.length, ranks: [Math.min(...ranks), Math.max(...ranks)], whole: saved } }
-      : {}),
+    ...(adapter ? { adapter: { matrices: ranks.length, ranks: extremesOf(ranks), whole: saved } } : {}),
     ownership: ownershipOf(plan),
   };
 }

@@ -12,6 +12,7 @@ import {
   peftTargets,
 } from "../../formats/checkpoint/index.js";
 import type { SafetensorsFile, TensorInfo } from "../../formats/safetensors/index.js";
+import { largestOf } from "../../kit/arrays/index.js";
 import { groupBy, MismatchError, RecipeError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import {
@@ -319,7 +320,7 @@ function configOf(
   base: Checkpoint,
   baseModel: string,
 ): Record<string, unknown> {
-  const rank = Math.max(...modules.map((module) => module.rank));
+  const rank = largestOf(modules.map((module) => module.rank));
   const others = modules.filter((module) => module.rank !== rank);
   const inMemory = inMemoryOf(base.config.json.model_type);
   const saved = [...new Set(whole.map(({ tensor }) => inMemory(moduleName(tensor))))];

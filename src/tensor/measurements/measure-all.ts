@@ -1,6 +1,7 @@
 // Runs the measurements of a plan; independent measurements share passes.
 
 import { isDeepStrictEqual } from "node:util";
+import { largestOf } from "../../kit/arrays/index.js";
 import { groupBy, LayergraftError, usageError } from "../../kit/index.js";
 import {
   leavesOf,
@@ -313,7 +314,7 @@ function resultsOf(measurement: Measurement): number {
 
 /** Placeholder results, to count bytes before measuring; the count does not depend on their values. */
 export function placeholders(measurements: readonly Measurement[]): Map<string, MeasuredResult> {
-  const most = Math.max(64, ...measurements.map(resultsOf));
+  const most = largestOf(measurements.map(resultsOf), 64);
   const numbers = Array.from({ length: most }, () => 1);
   return new Map(
     measurements.map((one): [string, MeasuredResult] => {

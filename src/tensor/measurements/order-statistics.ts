@@ -5,6 +5,7 @@
 import { leavesOf, type Value } from "../expressions/expression.js";
 import { rowsMatter } from "../streaming/pieces.js";
 import { type CountJob, countersOf, type KeyRanges, SAMPLE_RUN } from "../streaming/program.js";
+import type { CounterPairs } from "../streaming/results.js";
 import { type Binding, type Combine, combined, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** Magnitudes at given ranks among all elements of several values. */
@@ -71,7 +72,7 @@ export function* atRanks(
       return { kind: "count", name: label, value, ranges, ...(every ? { every } : {}) };
     });
     const expected = wanted.every(({ bins }) => bins === 1) ? wanted.map(({ from }) => magnitudeOf(from)) : undefined;
-    yield { jobs, onTotal: (_, total) => addTo(counts, total as Uint32Array), expected };
+    yield { jobs, onTotal: (_, total) => addTo(counts, total as CounterPairs), expected };
     const below = counts.splice(0, ends.length).map((one) => one.below);
     const elements = every ? (counts[0] as Counts).inside : all;
     return [ranksOf(elements / all, elements, below), counts];
@@ -157,7 +158,7 @@ class Counts {
 }
 
 /** Adds pairs of counter and count, by ascending counter, to ranges whose counters follow each other. */
-function addTo(counts: readonly Counts[], pairs: Uint32Array): void {
+function addTo(counts: readonly Counts[], pairs: CounterPairs): void {
   let [at, first] = [0, 0];
   for (const one of counts) {
     const end = first + countersOf(one.range);

@@ -1,6 +1,7 @@
 // Masks of the rows that an expert changed by at least a threshold, and the threshold that keeps a share of the changes.
-import { elementCount, isFloatDType, type Shape } from "../../kit/index.js";
+import { elementCount, groupBy, isFloatDType, type Shape } from "../../kit/index.js";
 import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
+import { concatenate } from "../streaming/results.js";
 import type { AnalyzedPiece } from "../streaming/row-statistics.js";
 import type { Binding, Labelled, Measuring } from "./measurement.js";
 import { analyzeJobs, type RowAxis, rowMeans } from "./row-changes.js";
@@ -41,19 +42,31 @@ export function* measureRowCut(
 ): Measuring<readonly number[]> {
   const changes = yield* measureChanges(tensors, axis, binding);
   const elements = tensors.map(({ shape }) => elementCount(shape));
-  const rows = changes.flatMap((own, i) => {
-    const width = (elements[i] ?? 0) / own.length;
-    return Array.from(own, (change) => ({ change: Number.isNaN(change) ? Number.POSITIVE_INFINITY : change, width }));
+  // By width of a row, as a model has a hundred million rows and few widths.
+  const byWidth = groupBy([...changes.entries()], ([i, own]) => (elements[i] as number) / own.length);
+  const lists = [...byWidth].map(([width, all]) => {
+    const rows = concatenate(
+      all.map(([, own]) => own),
+      Float32Array,
+    );
+    const sorted = rows.map((change) => (Number.isNaN(change) ? Number.POSITIVE_INFINITY : change)).sort();
+    return { width, sorted, left: sorted.length };
   });
   const wanted = Math.round(share * elements.reduce((sum, count) => sum + count, 0));
   let [kept, cut] = [0, Number.POSITIVE_INFINITY];
-  for (const { change, width } of rows.sort((a, b) => b.change - a.change)) {
-    if (kept >= wanted) break;
-    kept += width;
-    cut = change;
+  while (kept < wanted) {
+    let largest: (typeof lists)[number] | undefined;
+    for (const list of lists) if (list.left > 0 && !(largest && topOf(largest) >= topOf(list))) largest = list;
+    if (!largest) break;
+    cut = topOf(largest);
+    kept += largest.width;
+    largest.left--;
   }
   return [cut];
 }
+
+const topOf = ({ sorted, left }: { readonly sorted: Float32Array; readonly left: number }) =>
+  sorted[left - 1] as number;
 
 /** Mean absolute change of every row, by tensor. */
 function* measureChanges(

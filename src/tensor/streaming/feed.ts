@@ -1,6 +1,7 @@
 // Fetches the remote bytes of a program ahead of its threads, in the order of the pieces, into memory of fixed size.
 
 import type { Hash } from "node:crypto";
+import { largestOf } from "../../kit/arrays/index.js";
 import { LayergraftError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import type { Piece } from "./pieces.js";
@@ -42,7 +43,10 @@ export class Feed {
       Math.min(SLOT_BYTES, memory / MAX_SLOTS),
       (index) => done[index] !== 0,
     );
-    this.#slot = Math.max(0, ...this.#batches.map(({ bytes }) => bytes));
+    this.#slot = largestOf(
+      this.#batches.map(({ bytes }) => bytes),
+      0,
+    );
     this.#slots = Math.min(this.#batches.length, MAX_SLOTS, this.#slot === 0 ? 1 : Math.floor(memory / this.#slot));
     if (this.#batches.length > 0 && this.#slots === 0) {
       const least = 2 * this.#slot;

@@ -29,5 +29,5 @@ export { concatenate, resultsByJob, totalDifferences, totalStatistics } from "./
 export { pairsOf } from "./row-statistics.js";
 export { memoryPerThread, type RunOptions, type RunResult, runProgram, type StreamOptions } from "./run-program.js";
 export { runThread } from "./thread.js";
-export { type Arithmetic, addArithmetic, onValues, type Seed } from "./value-operation.js";
+export { type Arithmetic, addArithmetic, onValues, type Seed, seedAt } from "./value-operation.js";
 export { added, decompose, isSquare, joined, type MatrixRule, mean, product, withValues } from "./whole-matrix.js";

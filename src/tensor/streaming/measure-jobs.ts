@@ -126,7 +126,7 @@ export const joint: PayloadKind<JointJob, Joint> = {
   join: (total, piece) => ({
     reports: total.reports.map((one, i) => {
       const own = piece.reports[i] as Float64Array | Uint32Array;
-      return one instanceof Uint32Array ? addCounts(one, own as Uint32Array) : addUp(one, own as Float64Array);
+      return own instanceof Uint32Array ? addCounts(one, own) : addUp(one as Float64Array, own);
     }),
   }),
   begin: ({ evaluator, program }) => {

@@ -54,9 +54,12 @@ export function totalDifferences(pieces: readonly Float64Array[]): { differing: 
   return { differing, first: pieces.find((piece) => (piece[1] ?? -1) >= 0)?.[1] ?? -1 };
 }
 
+/** Counters and their counts. Those of a piece fit 32 bits; their sums, of tensors with more than 2^32 elements, do not. */
+export type CounterPairs = Uint32Array | Float64Array;
+
 /** Merges the counts of two ranges; both, and the result, are key, count, ... by ascending key. */
-export function addCounts(a: Uint32Array, b: Uint32Array): Uint32Array {
-  const sum = new Uint32Array(a.length + b.length);
+export function addCounts(a: CounterPairs, b: CounterPairs): Float64Array {
+  const sum = new Float64Array(a.length + b.length);
   let [i, j, at] = [0, 0, 0];
   while (i < a.length || j < b.length) {
     const [x, y] = [a[i] ?? Number.POSITIVE_INFINITY, b[j] ?? Number.POSITIVE_INFINITY];

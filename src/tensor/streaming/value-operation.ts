@@ -106,6 +106,31 @@ function declare<const F extends Fields>(declaration: Declaration<F>): Declarati
 /** Number of values of a 32-bit draw. */
 const DRAWS = 2 ** 32;
 
+/** The seed of the draws from an index on: draws are numbered in 32 bits, and each 2^32 elements have their own. */
+export function seedAt([first, second]: Seed, index: number): Seed {
+  const round = Math.floor(index / DRAWS);
+  return [first ^ Math.imul(round, 0x9e3779b1), second ^ Math.imul(round, 0x85ebca77)];
+}
+
+/** Drops `length` elements from an index on. */
+function dropAt(
+  kernels: Kernels,
+  a: number,
+  length: number,
+  index: number,
+  ...[seed, kept, scale]: readonly [seed: Seed, kept: number, scale: number]
+): void {
+  const until = DRAWS - (index % DRAWS);
+  const count = Math.min(length, until);
+  const rest = kernels.floats(a + 4 * count, length - count);
+  // The kernel writes whole vectors, which may reach into the rest.
+  const values = count < length ? rest.slice() : undefined;
+  kernels.wasm.drop(a, count, index, ...seedAt(seed, index), kept, scale);
+  if (!values) return;
+  rest.set(values);
+  kernels.wasm.drop(a + 4 * count, length - count, index + count, ...seedAt(seed, index + count), kept, scale);
+}
+
 /** The operations of many methods, by name. `of` are their values. */
 const GENERAL = {
   /** of[0] - of[1]: what an expert changed. */
@@ -156,7 +181,7 @@ const GENERAL = {
     apply: ([a = 0], { density, scale, seed }, { index, length }, { kernels }) => {
       const kept = Math.round(density * DRAWS);
       if (kept >= DRAWS) kernels.wasm.scaleF32(a, a, length, scale);
-      else kernels.wasm.drop(a, length, index, ...seed, kept, scale);
+      else dropAt(kernels, a, length, index, seed, kept, scale);
     },
   }),
 

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { computeBlends } from "../../engine/index.js";
 import { type CheckpointTensor, factorNames } from "../../formats/checkpoint/index.js";
-import { readTensor, writeSharded } from "../../formats/safetensors/index.js";
+import { readTensorPieces, writeSharded } from "../../formats/safetensors/index.js";
 import { Converter, type KernelDType } from "../../kernels/index.js";
 import { exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../../kit/index.js";
@@ -77,7 +77,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
         const blend = blends.get(name);
         if (blend) return blend;
         const stored = resolver.stored(step.value) as CheckpointTensor;
-        return readTensor(stored.file, stored);
+        return readTensorPieces(stored.file, stored);
       },
     };
   });

@@ -10,7 +10,7 @@ import {
   type Part,
   peftTargets,
 } from "../../formats/checkpoint/index.js";
-import { type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
+import { type TensorToWrite, writeSafetensors } from "../../formats/safetensors/index.js";
 import { Converter, type KernelDType } from "../../kernels/index.js";
 import { Random, RecipeError } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
@@ -225,7 +225,7 @@ export interface WriteAdapterOptions {
 export async function writeAdapter(folder: string, options: WriteAdapterOptions): Promise<void> {
   const { plan, factors, base, dtype = "F32" } = options;
   const converter = new Converter();
-  const tensors = plan.modules.flatMap((module): TensorData[] => {
+  const tensors = plan.modules.flatMap((module): TensorToWrite[] => {
     const { a, b } = factorsOf(module, plan.settings.rank);
     const values = factors(module);
     return [
@@ -237,10 +237,23 @@ export async function writeAdapter(folder: string, options: WriteAdapterOptions)
   await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(adapterConfig(plan, base), undefined, 2)}\n`);
 }
 
-/** The bytes of a tensor. @throws RecipeError if values are not finite in this dtype */
-export function encodeValues(converter: Converter, name: string, dtype: KernelDType, values: Float32Array): Uint8Array {
-  const { bytes, nonFinite } = converter.encode(dtype, values);
-  if (nonFinite === 0) return bytes;
+/** Values that are encoded at once. */
+const ENCODED = 2 ** 22;
+
+/** The bytes of a tensor, in pieces. @throws RecipeError after the last if values are not finite in this dtype */
+export function* encodeValues(
+  converter: Converter,
+  name: string,
+  dtype: KernelDType,
+  values: Float32Array,
+): Generator<Uint8Array> {
+  let nonFinite = 0;
+  for (let from = 0; from < values.length; from += ENCODED) {
+    const piece = converter.encode(dtype, values.subarray(from, from + ENCODED));
+    nonFinite += piece.nonFinite;
+    yield piece.bytes;
+  }
+  if (nonFinite === 0) return;
   const what = `${plural(nonFinite, "value")} of ${name}`;
   throw RecipeError.at(
     { tensor: name, field: "save_dtype" },

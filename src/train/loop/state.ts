@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { z } from "zod";
 import {
   openSafetensors,
-  readTensor,
+  readTensorPieces,
   type SafetensorsFile,
-  type TensorData,
   type TensorInfo,
+  type TensorToWrite,
   writeSafetensors,
 } from "../../formats/safetensors/index.js";
-import { bytesOf, canonicalJson, changesOf, exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
+import { canonicalJson, changesOf, exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
 import { CheckpointError, formatShape, LayergraftError, own, RecipeError, sameShape } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { recordOf } from "../../kit/settings/index.js";
@@ -99,9 +99,9 @@ export async function writeState(states: string, state: StateToWrite): Promise<s
   await mkdir(states, { recursive: true });
   const fill = async (partial: string) => {
     const tensors = parameters.flatMap((parameter) =>
-      ARRAYS.map((array): TensorData => {
-        const [name, data] = [tensorName(array, parameter.name), bytesOf(parameter[array])];
-        return { name, dtype: "F32", shape: parameter.shape, data };
+      ARRAYS.map((array): TensorToWrite => {
+        const name = tensorName(array, parameter.name);
+        return { name, dtype: "F32", shape: parameter.shape, data: parameter[array] };
       }),
     );
     await writeSafetensors(join(partial, TENSORS), tensors);
@@ -175,7 +175,12 @@ export async function restoreParameters(
     throw new CheckpointError(message, { file: file.path });
   }
   for (const { parameter, array, name } of kept) {
-    bytesOf(parameter[array]).set(await readTensor(file, stored.get(name) as TensorInfo));
+    const { buffer, byteOffset } = parameter[array];
+    let at = byteOffset;
+    for await (const piece of readTensorPieces(file, stored.get(name) as TensorInfo)) {
+      new Uint8Array(buffer, at, piece.length).set(piece);
+      at += piece.length;
+    }
   }
   for (const parameter of parameters.values()) parameter.steps = own(parameterSteps, parameter.name) ?? 0;
 }

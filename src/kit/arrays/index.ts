@@ -1,0 +1,1 @@
+export { bytesInPieces, extremesOf, largestOf, limitArrays, requireArray } from "./arrays.js";
