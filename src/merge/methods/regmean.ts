@@ -1,7 +1,7 @@
 // RegMean: the matrices whose outputs are nearest to those of all models on each model's texts. One matrix is in memory at a time.
 import { z } from "zod";
 import { elementCount } from "../../kit/index.js";
-import { type MatrixRule, regress, regressionBytes } from "../../tensor/streaming/index.js";
+import { type MatrixRule, regress, regressionBytes, regressionKernelBytes } from "../../tensor/streaming/index.js";
 import { mergeByStatistics, modelsWithStatistics } from "./by-statistics.js";
 import { defineMethod } from "./method.js";
 import type { OperandTensor } from "./operand.js";
@@ -11,7 +11,8 @@ export const regmeanRule: MatrixRule = {
   name: "regmean",
   // The products of the inputs follow the values.
   squareFrom: (count) => count / 2,
-  bytes: ({ rows, columns }) => regressionBytes(rows, columns),
+  bytes: regressionBytes,
+  kernelBytes: regressionKernelBytes,
   merge: (kernels, values, size, number) => {
     const count = values.length / 2;
     return regress(kernels, values.slice(0, count), values.slice(count), size, number);

@@ -2,7 +2,17 @@
 import { z } from "zod";
 import { elementCount } from "../../kit/index.js";
 import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
-import { added, decompose, joined, type MatrixRule, mean, product, withValues } from "../../tensor/streaming/index.js";
+import {
+  added,
+  decompose,
+  decompositionBytes,
+  joined,
+  type MatrixRule,
+  mean,
+  product,
+  productBytes,
+  withValues,
+} from "../../tensor/streaming/index.js";
 import { defineMethod, expertFields, lambdaField, type Operands, sourceField } from "./method.js";
 import type { PlanContext } from "./operand.js";
 import type { Parameter } from "./parameter.js";
@@ -41,6 +51,9 @@ function roundToEven(x: number): number {
 /** Iso-C, and Iso-CTS with a share `number` of common directions. arXiv 2502.04959, algorithms 1 and 2. */
 export const isoRule: MatrixRule = {
   name: "iso",
+  // Iso-CTS projects by a product with as many inner directions as rows.
+  kernelBytes: (size, number) =>
+    Math.max(decompositionBytes(size), number < 1 ? productBytes(size.rows, size.columns) : 0),
   merge: (kernels, changes, size, number) => {
     const rank = Math.min(size.rows, size.columns);
     const own = roundToEven((rank - Math.floor(number * rank)) / changes.length);

@@ -7,10 +7,16 @@ import type { FolderLayout } from "../../formats/safetensors/index.js";
 import { digestOfJson } from "../../kit/files/index.js";
 import { MismatchError, OutputError } from "../../kit/index.js";
 import type { Measured } from "../../tensor/expressions/index.js";
-import { packBits, packMeasured, unpackBits } from "../../tensor/expressions/index.js";
+import { measurementsOf, packBits, packMeasured, Resolver, unpackBits } from "../../tensor/expressions/index.js";
 import type { KeptShare, MeasureGates } from "../../tensor/measurements/index.js";
-import { keptShares } from "../../tensor/measurements/index.js";
-import { cutIntoPieces, type Program, type StreamOptions } from "../../tensor/streaming/index.js";
+import { keptShares, placeholders } from "../../tensor/measurements/index.js";
+import {
+  cutIntoPieces,
+  type Job,
+  type Program,
+  requireMemory,
+  type StreamOptions,
+} from "../../tensor/streaming/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
 import { type AdapterPlan, planAdapter } from "../plan/adapter-plan.js";
 import { pinsOf } from "../plan/open-plan.js";
@@ -193,7 +199,21 @@ class Execution {
     }
     await this.#folder.check([...this.#opened.sources.values()].flatMap(foldersOf), force);
     await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
+    this.#checkMemory();
     return { earlier, isComplete: false };
+  }
+
+  /** Before anything is measured. */
+  #checkMemory(): void {
+    const { measurements } = this.#plan;
+    if (measurements.length === 0) return;
+    const steps = this.#adapter?.whole ?? this.#plan.steps;
+    const computed = steps.filter(({ value }) => measurementsOf(value).length > 0);
+    const resolver = new Resolver(this.#opened.sources, placeholders(measurements));
+    const jobs = computed.map(({ tensor, value }): Job => {
+      return { kind: "delta", name: tensor, value: resolver.evaluation(value) };
+    });
+    requireMemory({ inputs: resolver.inputs, outputs: [], jobs }, this.#options.memory);
   }
 
   /** Why the output is not this plan's, complete; undefined if it is, `missing` if there is none of ours. */

@@ -16,6 +16,13 @@ export function decomposeExactly(
   return matrix.rows < matrix.columns ? fromRows(kernels, matrix, choose) : fromColumns(kernels, matrix, choose);
 }
 
+/** Bytes that the decomposition takes of the memory of kernels. */
+export function exactKernelBytes({ rows, columns }: Pick<RowSource, "rows" | "columns">, rank: number): number {
+  const batch = BATCH * columns;
+  if (rows < columns) return 8 * (rows * columns + Math.max(batch + rows ** 2, rank * (rows + PANEL)));
+  return 8 * (batch + Math.max((columns * (columns + PANEL)) / 2 + PANEL * BATCH, rank * (columns + BATCH)));
+}
+
 const rootsOf = (values: Float64Array, rank: number) =>
   Array.from(values.subarray(0, rank), (gain) => Math.sqrt(Math.sqrt(gain)));
 

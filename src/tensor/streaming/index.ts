@@ -23,11 +23,29 @@ export {
   type Target,
 } from "./program.js";
 export { blockRowsFor, PURSUED } from "./pursuit.js";
-export { regress, regressionBytes } from "./regression.js";
+export { regress, regressionBytes, regressionKernelBytes } from "./regression.js";
 export { countFetched } from "./remote-ranges.js";
 export { concatenate, resultsByJob, totalDifferences, totalStatistics } from "./results.js";
 export { pairsOf } from "./row-statistics.js";
-export { memoryPerThread, type RunOptions, type RunResult, runProgram, type StreamOptions } from "./run-program.js";
+export {
+  memoryPerThread,
+  type RunOptions,
+  type RunResult,
+  requireMemory,
+  runProgram,
+  type StreamOptions,
+} from "./run-program.js";
 export { runThread } from "./thread.js";
 export { type Arithmetic, addArithmetic, onValues, type Seed, seedAt } from "./value-operation.js";
-export { added, decompose, isSquare, joined, type MatrixRule, mean, product, withValues } from "./whole-matrix.js";
+export {
+  added,
+  decompose,
+  decompositionBytes,
+  isSquare,
+  joined,
+  type MatrixRule,
+  mean,
+  product,
+  productBytes,
+  withValues,
+} from "./whole-matrix.js";

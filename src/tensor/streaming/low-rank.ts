@@ -3,7 +3,8 @@
 
 import type { Kernels } from "../../kernels/index.js";
 import type { Random } from "../../kit/index.js";
-import { decomposeExactly } from "./exact-decomposition.js";
+import { decomposeExactly, exactKernelBytes } from "./exact-decomposition.js";
+import { PANEL } from "./panels.js";
 import { BATCH, type RowSource } from "./row-batches.js";
 import { Sketch } from "./sketch.js";
 
@@ -43,6 +44,15 @@ export function lowRankBytes(matrix: Pick<RowSource, "rows" | "columns">, rank: 
   if (!isSketched(most, matrix)) return 8 * (5 * smaller ** 2 + columns * (smaller + BATCH)) + factors;
   const size = most + EXTRA;
   return 8 * (2 * columns * size + 3 * size ** 2 + BATCH * (columns + size)) + 4 * rows * size + factors;
+}
+
+/** Bytes of these that are memory of kernels, which has 4 GiB. */
+export function lowRankKernelBytes(matrix: Pick<RowSource, "rows" | "columns">, rank: number): number {
+  const { rows, columns } = matrix;
+  const most = Math.min(rank, rows, columns);
+  if (!isSketched(most, matrix)) return exactKernelBytes(matrix, most);
+  const size = most + EXTRA;
+  return 8 * (2 * columns * size + BATCH * (columns + size) + Math.max(size ** 2, most * (size + PANEL)));
 }
 
 /** Approximates a matrix. The result depends on its values and the random numbers alone. */

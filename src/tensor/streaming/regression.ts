@@ -5,10 +5,18 @@ import { PANEL, Panels } from "./panels.js";
 // What is left of a diagonal element, beside the whole, where an input is a sum of others up to float32's rounding errors.
 const NOTHING = 1e-6;
 
-/** Bytes that `regress` needs beside its values. */
-export function regressionBytes(rows: number, columns: number): number {
-  return 8 * (columns * columns + 3 * rows * columns + PANEL * (columns + Math.max(rows, columns)));
+interface Size {
+  readonly rows: number;
+  readonly columns: number;
 }
+
+/** Bytes that `regress` takes of the memory of kernels. */
+export function regressionKernelBytes({ rows, columns }: Size): number {
+  return 8 * (columns * columns + 2 * rows * columns + PANEL * (columns + Math.max(rows, columns)));
+}
+
+/** Bytes that `regress` needs beside its values. */
+export const regressionBytes = (size: Size) => regressionKernelBytes(size) + 8 * size.rows * size.columns;
 
 /**
  * X with X sum(G_i) = sum(W_i G_i), where off-diagonal elements of each G_i count `scale` times. Inputs that no G_i has, or
@@ -20,7 +28,7 @@ export function regress(
   kernels: Kernels,
   weights: readonly Float32Array[],
   products: readonly Float32Array[],
-  { rows, columns }: { readonly rows: number; readonly columns: number },
+  { rows, columns }: Size,
   scale: number,
 ): Float32Array {
   const mean = Float64Array.from(

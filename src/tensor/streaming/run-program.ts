@@ -16,7 +16,7 @@ import {
   plainError,
 } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
-import { workspaceBytes } from "./evaluate-block.js";
+import { kernelPeak, MOST_KERNEL_BYTES, workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
 import { counterBytes } from "./measure-jobs.js";
 import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, lengthOf, type Piece, RESULTS_PER_PIECE } from "./pieces.js";
@@ -159,8 +159,22 @@ export function memoryPerThread(program: Program): number {
   return workspaceBytes(program) + 2 * COPY_BLOCK_BYTES;
 }
 
-/** Threads to start; 0 runs a small pass on the main thread. */
-function chooseThreads(program: Program, options: RunOptions, memory: number, totalBytes: number): number {
+/**
+ * Checks that a thread of a program fits its memory.
+ * @param memory most bytes of all buffers; default 256 MB
+ * @returns bytes of buffers that each thread needs
+ * @throws LayergraftError code `memory` if not
+ */
+export function requireMemory(program: Program, memory = DEFAULT_MEMORY): number {
+  const peak = kernelPeak(program);
+  if (peak.job && peak.bytes > MOST_KERNEL_BYTES) {
+    const tensor = peak.job.name;
+    throw new LayergraftError(
+      "memory",
+      `${tensor} is computed as a whole matrix, which takes ${formatBytes(peak.bytes)} of a WebAssembly memory; that has ${formatBytes(MOST_KERNEL_BYTES)} at most. ${peak.job.kind === "low-rank" ? "Choose a lower rank" : "Choose another method"}, or leave the tensor out.`,
+      { tensor, expected: `at most ${MOST_KERNEL_BYTES} bytes`, actual: `${peak.bytes} bytes` },
+    );
+  }
   const each = memoryPerThread(program);
   if (memory < each) {
     throw new LayergraftError(
@@ -169,6 +183,12 @@ function chooseThreads(program: Program, options: RunOptions, memory: number, to
       { field: "memory", expected: `at least ${each} bytes`, actual: `${memory} bytes` },
     );
   }
+  return each;
+}
+
+/** Threads to start; 0 runs a small pass on the main thread. */
+function chooseThreads(program: Program, options: RunOptions, memory: number, totalBytes: number): number {
+  const each = requireMemory(program, memory);
   // The main thread cannot wait for bytes that it fetches.
   const least = isStreamed(program) ? 1 : 0;
   if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return least;

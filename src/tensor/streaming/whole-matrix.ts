@@ -2,7 +2,7 @@
 // with the cube of a side. Memory holds the values of one matrix, and about three times its float64 values.
 import type { Kernels } from "../../kernels/index.js";
 import { decomposeExactly } from "./exact-decomposition.js";
-import { type LowRankFactors, lowRankBytes } from "./low-rank.js";
+import { type LowRankFactors, lowRankBytes, lowRankKernelBytes } from "./low-rank.js";
 import { PANEL, Panels } from "./panels.js";
 import { BATCH } from "./row-batches.js";
 import { type Arithmetic, arithmeticOf } from "./value-operation.js";
@@ -138,6 +138,8 @@ export interface MatrixRule extends Arithmetic {
   readonly squareFrom?: (count: number) => number;
   /** Bytes that it needs besides the values; default those of two decompositions. */
   readonly bytes?: (size: MatrixSize) => number;
+  /** Bytes that it takes of the memory of kernels, which has 4 GiB; default those of a decomposition. */
+  readonly kernelBytes?: (size: MatrixSize, number: number) => number;
 }
 
 const ruleOf = (name: string) => arithmeticOf<MatrixRule>(name, "merge");
@@ -167,6 +169,23 @@ export function wholeBytes(operation: Operation, columns: number): number {
   const size = { rows, columns };
   return 4 * values + (ruleOf(rule).bytes?.(size) ?? 2 * lowRankBytes(size, Math.min(rows, columns)));
 }
+
+/** Bytes that the merge of a matrix takes of the memory of kernels. */
+export function wholeKernelBytes(operation: Operation & { readonly number: number }, columns: number): number {
+  const { rule, matrix, number } = operation;
+  const size = { rows: matrix / columns, columns };
+  return ruleOf(rule).kernelBytes?.(size, number) ?? decompositionBytes(size);
+}
+
+/** Those of a decomposition, and of the product that puts it together again. */
+export function decompositionBytes(size: MatrixSize): number {
+  const { rows, columns } = size;
+  const smaller = Math.min(rows, columns);
+  return Math.max(4 * BATCH * columns + lowRankKernelBytes(size, smaller), productBytes(smaller, columns));
+}
+
+/** Those of a product with matrices of `columns`, whose inner side is `rank`. */
+export const productBytes = (rank: number, columns: number) => 8 * (rank * columns + BATCH * (rank + PANEL));
 
 /** @param changes of one matrix, in rows of `columns`; @param number of the rule */
 export function mergeMatrix(
