@@ -123,7 +123,7 @@ export async function readRanges(
 }
 
 /** Bytes of a piece. */
-const PIECE_BYTES = 2 ** 24;
+const PIECE_BYTES = 2 ** 22;
 
 /** Reads a range of any length in pieces, in order. A piece is valid until the next. */
 export async function* readPieces(

@@ -79,3 +79,14 @@ it("reads a file where its digest cannot be kept", async () => {
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
   expect(await digestOfFile(file)).toBe(digestOf(Buffer.alloc(2 ** 20)));
 });
+
+it("is that of the JSON text, which is not made as a whole", () => {
+  const values: unknown[] = [
+    { a: [1, { b: "ü" }] },
+    [],
+    [[], [[1, [2]], { c: [3] }], undefined, "x"],
+    null,
+    [undefined],
+  ];
+  for (const value of values) expect(digestOfJson(value)).toBe(digestOf(JSON.stringify(value)));
+});

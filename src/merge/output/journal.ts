@@ -35,6 +35,12 @@ export type RunState = Readonly<z.output<typeof runState>>;
 
 export const JOURNAL_FILE = ".layergraft-run.json";
 
+/**
+ * Bytes of layergraft.json and of a journal, which have what was measured; V8 has no longer strings. A plan of 70,000 tensors
+ * (a mixture of experts) with an operation each takes about 300 MB.
+ */
+export const MAX_PROVENANCE_BYTES = 500_000_000;
+
 export class Journal {
   readonly #file: string;
 
@@ -45,7 +51,7 @@ export class Journal {
 
   /** What an interrupted run has left; undefined if nothing, or it cannot be read. */
   async read(): Promise<RunState | undefined> {
-    return runState.safeParse(await readJsonObject(this.#file).catch(() => undefined)).data;
+    return runState.safeParse(await readJsonObject(this.#file, MAX_PROVENANCE_BYTES).catch(() => undefined)).data;
   }
 
   isThere(): Promise<boolean> {

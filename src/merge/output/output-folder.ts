@@ -19,10 +19,7 @@ import { formatBytes } from "../../kit/printing/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
 import { cloneFile } from "./clone.js";
 import { digestFiles } from "./companion-files.js";
-import { JOURNAL_FILE, Journal, type RunState } from "./journal.js";
-
-/** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
-export const MAX_PROVENANCE_BYTES = 500_000_000;
+import { JOURNAL_FILE, Journal, MAX_PROVENANCE_BYTES, type RunState } from "./journal.js";
 
 /** Files of an output that its record has no digest of. */
 const OWN = /^(README\.md|layergraft\.json|(adapter_)?model(-\d+-of-\d+)?\.safetensors)$/;

@@ -3,6 +3,7 @@ export { type CheckpointComparison, compareCheckpoints, type TensorComparison } 
 export { CUT, type CutMeasurement, type KeptShare, keptShares } from "./cut.js";
 export { GATE_MODES, type GateMode, type MeasureGates } from "./gates.js";
 export {
+  factorsOf,
   type Measurement,
   type MeasureOptions,
   measureAll,

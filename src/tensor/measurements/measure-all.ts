@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import { largestOf } from "../../kit/arrays/index.js";
-import { groupBy, LayergraftError, usageError } from "../../kit/index.js";
+import { elementCount, groupBy, LayergraftError, usageError } from "../../kit/index.js";
 import {
   leavesOf,
   type Measured,
@@ -310,6 +310,17 @@ export function measuredSources(measurements: readonly Measurement[]): Set<strin
 function resultsOf(measurement: Measurement): number {
   if (measurement.kind === "cut") return CUT.places + 2 * measurement.values.length;
   return measurement.kind === "ownership" ? measurement.values.length : 0;
+}
+
+/** Factors that a measurement finds at most: one for each line of each value, or for each block. */
+export function factorsOf(measurement: Measurement): number {
+  if (measurement.kind !== "lines" && measurement.kind !== "scales") return 0;
+  const { shape, values } = measurement;
+  const [columns = 1, rows = 1] = shape.toReversed();
+  const matrices = elementCount(shape.slice(0, -2));
+  if (measurement.kind === "lines") return matrices * values.length * (measurement.axis === "rows" ? rows : columns);
+  const [height, width] = measurement.block;
+  return matrices * Math.ceil(rows / height) * Math.ceil(columns / width);
 }
 
 /** Placeholder results, to count bytes before measuring; the count does not depend on their values. */
