@@ -61,15 +61,18 @@ const MANY_STEPS = 10_000;
  * Checks that a plan and what is measured for it fit layergraft.json, before anything is measured.
  * @throws LayergraftError code `memory` if not
  */
-export function requireRecordable({ steps, measurements }: Pick<Plan, "steps" | "measurements">): void {
+export function requireRecordable(
+  { steps, measurements }: Pick<Plan, "steps" | "measurements">,
+  most = MAX_PROVENANCE_BYTES,
+): void {
   const ofSteps = steps.length < MANY_STEPS ? 0 : steps.reduce((sum, step) => sum + JSON.stringify(step).length, 0);
   const factors = measurements.reduce((sum, one) => sum + factorsOf(one), 0);
   const bytes = ofSteps + Math.ceil((factors * 4) / 3) * 4;
-  if (bytes <= MAX_PROVENANCE_BYTES) return;
+  if (bytes <= most) return;
   throw new LayergraftError(
     "memory",
-    `${PROVENANCE_FILE} would have ${formatBytes(bytes)}, as the plan has ${plural(steps.length, "tensor")} and measures ${plural(factors, "factor")}; it may have ${formatBytes(MAX_PROVENANCE_BYTES)}. Choose a method that measures less, or merge fewer tensors.`,
-    { expected: `at most ${MAX_PROVENANCE_BYTES} bytes`, actual: `${bytes} bytes` },
+    `${PROVENANCE_FILE} would have ${formatBytes(bytes)}, as the plan has ${plural(steps.length, "tensor")} and measures ${plural(factors, "factor")}; it may have ${formatBytes(most)}. Choose a method that measures less, or merge fewer tensors.`,
+    { expected: `at most ${most} bytes`, actual: `${bytes} bytes` },
   );
 }
 
