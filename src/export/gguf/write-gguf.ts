@@ -6,7 +6,13 @@ import { encodedBytes } from "../../kernels/index.js";
 import { requireOutside, withFile, writeFully } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import type { Step } from "../../merge/index.js";
-import { OutputFolder, type RunState, requireEncodable } from "../../merge/output/index.js";
+import {
+  JOURNAL_FILE,
+  OutputFolder,
+  type RunState,
+  requireEncodable,
+  requireRecordable,
+} from "../../merge/output/index.js";
 import { type Measured, packMeasured, Resolver } from "../../tensor/expressions/index.js";
 import { type EncodeJob, type Program, remembered, type StreamOptions } from "../../tensor/streaming/index.js";
 import type { GgufPlan } from "./plan-gguf.js";
@@ -93,6 +99,7 @@ async function checkPlace(
     throw new OutputError(`${path} ${state}`, { file: path, option: "force" });
   }
   await folder.checkSpace(layout.bytes);
+  requireRecordable(JOURNAL_FILE, source);
 }
 
 /** Writes the file into the partial folder. */

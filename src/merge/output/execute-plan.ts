@@ -27,11 +27,11 @@ import { markCloned } from "./clone.js";
 import { digestCompanions, writeAdapterCompanions, writeCompanions } from "./companion-files.js";
 import { compileWrite, layOut } from "./compile.js";
 import { equalSource } from "./equal-source.js";
-import type { RunState } from "./journal.js";
+import { type RunState, requireRecordable } from "./journal.js";
 import { modelCard } from "./model-card.js";
 import { explainNonFinite, type NonFinite, nonFiniteSteps, nonFiniteWarnings, requireFinite } from "./non-finite.js";
 import { OutputFolder } from "./output-folder.js";
-import { placeOf, provenanceOf, requireRecordable } from "./provenance.js";
+import { placeOf, provenanceOf } from "./provenance.js";
 import { changedShare } from "./summary.js";
 
 /** Options of a merge that is written. */
@@ -199,7 +199,7 @@ class Execution {
     }
     await this.#folder.check([...this.#opened.sources.values()].flatMap(foldersOf), force);
     await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
-    requireRecordable(this.#plan);
+    requireRecordable(PROVENANCE_FILE, this.#plan);
     this.#checkMemory();
     return { earlier, isComplete: false };
   }

@@ -4,10 +4,12 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { exists, RunFolder, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
+import { LayergraftError } from "../../kit/index.js";
+import { formatBytes, plural } from "../../kit/printing/index.js";
 import { recordOf } from "../../kit/settings/index.js";
 import type { Sources } from "../../tensor/expressions/index.js";
 import { packBits, packedMeasured, packMeasured, unpackBits, unpackMeasured } from "../../tensor/expressions/index.js";
-import { type Measurement, type MeasureOptions, measureAll } from "../../tensor/measurements/index.js";
+import { factorsOf, type Measurement, type MeasureOptions, measureAll } from "../../tensor/measurements/index.js";
 import {
   cutIntoPieces,
   type Program,
@@ -40,6 +42,31 @@ export const JOURNAL_FILE = ".layergraft-run.json";
  * (a mixture of experts) with an operation each takes about 300 MB.
  */
 export const MAX_PROVENANCE_BYTES = 500_000_000;
+
+/** Fewer tensors than this have a short plan. */
+const MANY_STEPS = 10_000;
+
+/**
+ * Checks that a file can record a plan and what is measured for it, before anything is measured.
+ * @param file its name
+ * @throws LayergraftError code `memory` if not
+ */
+export function requireRecordable(
+  file: string,
+  { steps = [], measurements }: { readonly steps?: readonly object[]; readonly measurements: readonly Measurement[] },
+  most = MAX_PROVENANCE_BYTES,
+): void {
+  const ofSteps = steps.length < MANY_STEPS ? 0 : steps.reduce((sum, step) => sum + JSON.stringify(step).length, 0);
+  const factors = measurements.reduce((sum, one) => sum + factorsOf(one), 0);
+  const bytes = ofSteps + Math.ceil((factors * 4) / 3) * 4;
+  if (bytes <= most) return;
+  const kept = [...(steps.length > 0 ? [plural(steps.length, "tensor")] : []), `${plural(factors, "measured factor")}`];
+  throw new LayergraftError(
+    "memory",
+    `${file} would have ${formatBytes(bytes)} for ${kept.join(" and ")}; it may have ${formatBytes(most)}. Choose a method that measures less, or merge fewer tensors.`,
+    { expected: `at most ${most} bytes`, actual: `${bytes} bytes` },
+  );
+}
 
 export class Journal {
   readonly #file: string;

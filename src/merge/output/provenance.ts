@@ -5,11 +5,9 @@ import { z } from "zod";
 import { cachedFolder, folderName, hubPlace, locateSource } from "../../formats/checkpoint/index.js";
 import { exists, isFile, readJsonObject } from "../../kit/files/index.js";
 import { isDType, LayergraftError, own, VERSION } from "../../kit/index.js";
-import { formatBytes, plural } from "../../kit/printing/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../kit/settings/index.js";
 import type { Measured } from "../../tensor/expressions/index.js";
 import { packedResult, packResult, unpackResult, valueSchema } from "../../tensor/expressions/index.js";
-import { factorsOf } from "../../tensor/measurements/index.js";
 import { PLAN_FORMAT, PROVENANCE_FILE } from "../model-plan.js";
 import type { Plan } from "../recipe/recipe.js";
 import { MAX_PROVENANCE_BYTES } from "./journal.js";
@@ -52,28 +50,6 @@ export function provenanceOf(
   const code = plan.code?.map(({ file, ...rest }) => ({ ...rest, file: relative(folder, file) }));
   const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements, companions, code };
   return format(document);
-}
-
-/** Fewer tensors than this have a short plan. */
-const MANY_STEPS = 10_000;
-
-/**
- * Checks that a plan and what is measured for it fit layergraft.json, before anything is measured.
- * @throws LayergraftError code `memory` if not
- */
-export function requireRecordable(
-  { steps, measurements }: Pick<Plan, "steps" | "measurements">,
-  most = MAX_PROVENANCE_BYTES,
-): void {
-  const ofSteps = steps.length < MANY_STEPS ? 0 : steps.reduce((sum, step) => sum + JSON.stringify(step).length, 0);
-  const factors = measurements.reduce((sum, one) => sum + factorsOf(one), 0);
-  const bytes = ofSteps + Math.ceil((factors * 4) / 3) * 4;
-  if (bytes <= most) return;
-  throw new LayergraftError(
-    "memory",
-    `${PROVENANCE_FILE} would have ${formatBytes(bytes)}, as the plan has ${plural(steps.length, "tensor")} and measures ${plural(factors, "factor")}; it may have ${formatBytes(most)}. Choose a method that measures less, or merge fewer tensors.`,
-    { expected: `at most ${most} bytes`, actual: `${bytes} bytes` },
-  );
 }
 
 function format(document: object): string {

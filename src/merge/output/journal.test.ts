@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { Measurement } from "../../tensor/measurements/index.js";
 import type { Step } from "../model-plan.js";
-import { requireRecordable } from "./provenance.js";
+import { requireRecordable } from "./journal.js";
 
 /** Factors by column of two models, as WIDEN measures them of stacked experts. */
 const columns = (count: number, shape: readonly number[]) =>
@@ -23,8 +23,8 @@ test("factors of a mixture of 30 billion parameters fit, those of 235 billion do
   // gate, up and down of Qwen3-30B-A3B, 128 experts in 48 layers, and of Qwen3-235B-A22B, in 94.
   const small = [...columns(96, [128, 768, 2048]), ...columns(48, [128, 2048, 768])];
   const large = [...columns(188, [128, 1536, 4096]), ...columns(94, [128, 4096, 1536])];
-  expect(() => requireRecordable({ steps: [], measurements: small })).not.toThrow();
-  expect(() => requireRecordable({ steps: [], measurements: large })).toThrow(
+  expect(() => requireRecordable("layergraft.json", { measurements: small })).not.toThrow();
+  expect(() => requireRecordable("layergraft.json", { measurements: large })).toThrow(
     expect.objectContaining({
       code: "memory",
       message: expect.stringContaining("layergraft.json would have 1.25 GB"),
@@ -45,8 +45,8 @@ test("the steps count, too", () => {
   } as unknown as Step;
   const plan = { steps: new Array<Step>(20_000).fill(step), measurements: [] };
   const bytes = 20_000 * JSON.stringify(step).length;
-  expect(() => requireRecordable(plan, bytes)).not.toThrow();
-  expect(() => requireRecordable(plan, bytes - 1)).toThrow(
-    /^layergraft.json would have .* as the plan has 20,000 tensors/,
+  expect(() => requireRecordable("layergraft.json", plan, bytes)).not.toThrow();
+  expect(() => requireRecordable("layergraft.json", plan, bytes - 1)).toThrow(
+    /^layergraft.json would have .* for 20,000 tensors and 0 measured factors/,
   );
 });
