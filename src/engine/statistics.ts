@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import type { LinearWeights, StoredWeight } from "../families/index.js";
 import type { SourceOptions } from "../formats/checkpoint/index.js";
 import { writeSharded } from "../formats/safetensors/index.js";
+import { requireArray } from "../kit/arrays/index.js";
 import { checkFolderOutput, writeFolder } from "../kit/files/index.js";
 import { type CallOptions, CancelledError, elementCount, LayergraftError, Random, RecipeError } from "../kit/index.js";
 import type { StatisticsKind } from "../merge/index.js";
@@ -177,6 +178,9 @@ async function fisherParts(
     rowsOf.set(name, [...(rowsOf.get(name) ?? []), [input, stored]]);
   }
   const measured = [...source.tensors.values()].filter(({ tensor }) => rowsOf.has(tensor));
+  for (const { tensor, shape } of measured) {
+    requireArray(elementCount(shape), `the Fisher information of ${tensor}`, { tensor });
+  }
   const groups = grouped(measured, ({ shape }) => elementCount(shape), GROUP_ELEMENTS);
   const next = counted(options, groups.length * texts.length);
   return groups.map((group): StatisticsPart => {
