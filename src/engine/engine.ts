@@ -18,7 +18,7 @@ import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
 import { loadRuntime } from "./runtime/load-runtime.js";
 import type { SamplingOptions, TokenScores } from "./sampling.js";
-import { type ScoreOptions, scoreTexts } from "./score.js";
+import { type ScoreEachOptions, type ScoreOptions, scoreTexts } from "./score.js";
 import { modelTextOf } from "./source-text.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
@@ -230,12 +230,13 @@ export class Engine {
   }
 
   /**
-   * Scores continuations of contexts.
+   * Scores continuations of contexts. Those of one context are scored side by side, and it is read once.
+   * @returns in the order of the requests; nothing for those that are known
    * @throws LayergraftError if a context is empty, or a text is too long
    */
   async scoreContinuations(
     requests: readonly ContinuationRequest[],
-    options: ScoreOptions = {},
+    { onDone, isKnown, ...options }: ScoreEachOptions<ContinuationScore> = {},
   ): Promise<ContinuationScore[]> {
     const scores = requests.map((): ContinuationScore => ({ logprob: 0, tokens: [], greedy: true }));
     const scored = requests.flatMap(({ context, continuation }, index) => {
@@ -248,13 +249,21 @@ export class Engine {
       this.check(tokens, `text ${index + 1}`);
       return continuation.length === 0 ? [] : [{ index, tokens, from: context.length }];
     });
-    if (scored.length === 0) return scores;
-    const found = await this.#model.score(scored, options);
-    for (const [i, { index }] of scored.entries()) {
-      const { logprobs = [], greedy = [] } = found[i] ?? {};
-      const logprob = logprobs.reduce((sum, one) => sum + one, 0);
-      scores[index] = { logprob, tokens: logprobs, greedy: greedy.every(Boolean) };
+    for (const [index, { continuation }] of requests.entries()) {
+      if (continuation.length === 0) onDone?.(index, scores[index] as ContinuationScore);
     }
+    if (scored.length === 0) return scores;
+    const indexOf = (i: number) => scored[i]?.index ?? 0;
+    await this.#model.score(scored, {
+      ...options,
+      isKnown: isKnown && ((i) => isKnown(indexOf(i))),
+      onDone: (i, { logprobs, greedy }) => {
+        const logprob = logprobs.reduce((sum, one) => sum + one, 0);
+        const score = { logprob, tokens: logprobs, greedy: greedy.every(Boolean) };
+        scores[indexOf(i)] = score;
+        onDone?.(indexOf(i), score);
+      },
+    });
     return scores;
   }
 

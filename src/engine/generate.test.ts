@@ -129,6 +129,31 @@ describe.each(["llama", "gemma3"])("%s", (name) => {
     const least = [...contexts.values()].reduce((sum, length) => sum + length);
     expect(read).toBe(requests.reduce((sum, { continuation }) => sum + continuation.length, least));
   });
+
+  it("scores what an interrupted call has not, with the same bits", async () => {
+    const requests = texts(6, 30, `${name} choices`).flatMap((context) =>
+      texts(4, 3, `${context}`).map((continuation) => ({ context, continuation })),
+    );
+    const stop = new AbortController();
+    const first = new Map<number, object>();
+    const onDone = (index: number, score: object) => {
+      first.set(index, score);
+      stop.abort();
+    };
+    const interrupted = engine.scoreContinuations(requests, { onDone, signal: stop.signal });
+    await expect(interrupted).rejects.toMatchObject({ code: "cancelled" });
+    // Two contexts fill a batch.
+    expect(first.size).toBe(8);
+    const whole = await engine.scoreContinuations(requests);
+    for (const [index, score] of first) expect(score).toEqual(whole[index]);
+    const rest = new Map<number, object>();
+    await engine.scoreContinuations(requests, {
+      isKnown: (index) => first.has(index),
+      onDone: (index, score) => void rest.set(index, score),
+    });
+    expect([...first.keys(), ...rest.keys()].sort((a, b) => a - b)).toEqual([...requests.keys()]);
+    for (const [index, score] of rest) expect(score).toEqual(whole[index]);
+  });
 });
 
 describe("texts of one batch", () => {

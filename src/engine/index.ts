@@ -30,9 +30,10 @@ export {
   usesOf,
   type WeightUses,
 } from "./placed-weights.js";
+export { sharedLength } from "./prefill.js";
 export { RopeTables } from "./rope-tables.js";
 export { sampleToken, type TokenScores } from "./sampling.js";
-export type { ScoreRequest, Scores } from "./score.js";
+export { contextKeys, type ScoreEachOptions, type ScoreRequest, type Scores } from "./score.js";
 export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts, modelTextOf } from "./source-text.js";
 export { measureStatistics, type StatisticsOptions, type StatisticsSummary } from "./statistics.js";
 

@@ -13,6 +13,17 @@ export interface ScoreOptions {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
+/** Options where each result is handed over when it is there. */
+export interface ScoreEachOptions<T> extends ScoreOptions {
+  /** Takes the scores of each text, by its index, when they are computed. Default: none. */
+  readonly onDone?: ((index: number, scores: T) => void) | undefined;
+  /**
+   * Whether the caller has the scores of a text. Batches are those of all texts, and one whose scores are all known is left
+   * out, so that the others have the same bits as without. Default: none are known.
+   */
+  readonly isKnown?: ((index: number) => boolean) | undefined;
+}
+
 /** A text, and the first token to score: at least 1, as nothing predicts token 0. */
 export interface ScoreRequest {
   readonly tokens: readonly number[];
@@ -28,18 +39,22 @@ export interface Scores {
 
 const DEFAULT_BATCH = 8;
 
-/** Scores texts. @returns in the order of the requests */
+/** What texts have before their first result, as keys: the token before the first scored one is the first that has a result. */
+export function contextKeys(requests: readonly ScoreRequest[]): string[] {
+  return requests.map(({ tokens, from }) => tokens.slice(0, from - 1).join());
+}
+
+/** Scores texts. @returns in the order of the requests; nothing for those that are known */
 export async function scoreTexts(
   decoder: LoadedDecoder,
   requests: readonly ScoreRequest[],
-  { batch: size = DEFAULT_BATCH, signal, onProgress }: ScoreOptions = {},
+  { batch: size = DEFAULT_BATCH, signal, onProgress, onDone, isKnown }: ScoreEachOptions<Scores> = {},
 ): Promise<Scores[]> {
   requireWhole({ batch: size }, 1);
   const scores = requests.map(() => ({ logprobs: [] as number[], greedy: [] as boolean[] }));
   const textOf = (index: number) => requests[index]?.tokens ?? [];
-  // The token before the first scored one is the first that has a result.
   const contexts = requests.map(({ tokens, from }) => tokens.slice(0, from - 1));
-  const keys = contexts.map((context) => context.join());
+  const keys = contextKeys(requests);
   const indices = [...requests.keys()].filter((index) => textOf(index).length > 0);
   const longestFirst = (a: number, b: number) => textOf(b).length - textOf(a).length || a - b;
   const groups = [...groupBy(indices.sort(longestFirst), (index) => keys[index]).values()];
@@ -54,6 +69,8 @@ export async function scoreTexts(
   const shared = beginning ? common : 0;
   let done = 0;
   for (const batch of batchesOf(groups, isAlone ? 1 : size)) {
+    done += batch.length;
+    if (isKnown && batch.every(isKnown)) continue;
     const texts = batch.map(textOf);
     const planned = longestOf(texts);
     const places = [...new Set(batch.map((index) => keys[index]))];
@@ -91,7 +108,7 @@ export async function scoreTexts(
         }
       },
     });
-    done += batch.length;
+    for (const index of batch) onDone?.(index, scores[index] as Scores);
     onProgress?.(done, order.length);
   }
   return scores;

@@ -3,7 +3,7 @@
 import type { ChatTemplate, Tokenizer } from "../text/index.js";
 import type { AnswerGrammar, DecodingBatch, TokenAnswer } from "./decoding-batch.js";
 import type { GenerateTokensOptions } from "./generate.js";
-import type { ScoreOptions, ScoreRequest, Scores } from "./score.js";
+import type { ScoreEachOptions, ScoreRequest, Scores } from "./score.js";
 
 /** Answers that begin and end at any time. */
 export type AnswerBatch = Pick<DecodingBatch, "generate" | "waiting">;
@@ -23,8 +23,8 @@ export interface TokenModel {
   readonly notes: readonly string[];
   /** Answers prompts of at least one token, in their order. @throws CancelledError if the signal fires */
   generate(prompts: readonly (readonly number[])[], options: GenerateTokensOptions): Promise<TokenAnswer[]>;
-  /** Scores texts, in their order. @throws CancelledError if the signal fires */
-  score(requests: readonly ScoreRequest[], options: ScoreOptions): Promise<Scores[]>;
+  /** Scores texts, in their order, except those that are known. @throws CancelledError if the signal fires */
+  score(requests: readonly ScoreRequest[], options: ScoreEachOptions<Scores>): Promise<Scores[]>;
   openBatch(rows: number): AnswerBatch;
   /**
    * The grammar of answers that fit a JSON Schema. Absent where answers cannot be limited.

@@ -175,6 +175,7 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
     adaptStateToTokens: async (tokens) => {
       state.length = common(tokens);
     },
+    takeCheckpoint: async () => {},
     clearHistory: async () => {
       state.length = 0;
     },

@@ -16,8 +16,9 @@ beforeEach(() => {
 });
 
 /** Answers a prompt with itself; `asked` has what was asked, call by call. */
-function echo(options: { batch?: number; faulty?: string } = {}): { backend: Backend; asked: string[][] } {
+function echo(options: { batch?: number; faulty?: string } = {}) {
   const asked: string[][] = [];
+  const known: boolean[][] = [];
   const size = options.batch;
   const backend: Backend = {
     identity: { backend: "echo", server: null, model: "m", digest: null, bos: "server" },
@@ -30,8 +31,9 @@ function echo(options: { batch?: number; faulty?: string } = {}): { backend: Bac
               [...requests.keys()].slice(i * size, (i + 1) * size),
             ),
         }),
-    async generate(requests, { onResult } = {}) {
+    async generate(requests, { onResult, isKnown } = {}) {
       asked.push(requests.map(({ prompt }) => prompt));
+      known.push(requests.map((_, i) => isKnown?.(i) ?? false));
       return requests.map(({ prompt }, i) => {
         const answer = prompt === options.faulty ? { error: "no" } : { text: prompt, finish: "stop" as const };
         onResult?.(i, answer);
@@ -42,7 +44,7 @@ function echo(options: { batch?: number; faulty?: string } = {}): { backend: Bac
     choose: async () => [],
     close: async () => undefined,
   };
-  return { backend, asked };
+  return { backend, asked, known };
 }
 
 const request = (prompt: string, more: Partial<GenerateRequest> = {}): GenerateRequest => ({
@@ -120,6 +122,7 @@ describe("a run that is taken up again", () => {
     const second = echo({ batch: 3 });
     expect(await ask(second.backend, ["a", "b", "c", "d", "e"])).toEqual(["a", "b", "c", "d", "e"]);
     expect(second.asked).toEqual([["d", "e"]]);
+    expect(second.known).toEqual([[true, false]]);
   });
 });
 

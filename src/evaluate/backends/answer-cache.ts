@@ -94,14 +94,15 @@ export function withCache(backend: Backend, cache: AnswerCache, onCached: () => 
     const batches =
       backend.batches?.(requests).map((batch) => batch.map((index) => [index])) ?? equals.map((one) => [one]);
     const keyAt = (place: readonly number[]): string => keys[place[0] ?? 0] ?? "";
-    const isCached = (batch: number[][]): boolean => batch.every((place) => cache.get(keyAt(place)) !== undefined);
-    for (const place of batches.filter(isCached).flat()) {
+    const known = new Set(keys.filter((key) => cache.get(key) !== undefined));
+    const isKnown = (place: readonly number[]): boolean => known.has(keyAt(place));
+    for (const place of batches.flat().filter(isKnown)) {
       for (const index of place) {
         onCached();
         deliver(index, cache.get(keyAt(place)) as T);
       }
     }
-    const asked = batches.filter((batch) => !isCached(batch));
+    const asked = batches.filter((batch) => !batch.every(isKnown));
     // Batches are asked whole and one by one, so that they are the same in a resumed run.
     for (const places of backend.batches ? asked : [asked.flat()]) {
       if (places.length === 0) continue;
@@ -109,8 +110,10 @@ export function withCache(backend: Backend, cache: AnswerCache, onCached: () => 
         places.flatMap(([index = 0]) => requests[index] ?? []),
         {
           signal,
+          isKnown: (i) => isKnown(places[i] ?? []),
           onResult: (i, result) => {
             const place = places[i] ?? [];
+            if (isKnown(place)) return;
             if (!isError(result)) cache.put(keyAt(place), result);
             for (const index of place) deliver(index, result);
           },

@@ -92,6 +92,11 @@ export interface AnswerOptions<T> {
   readonly signal?: AbortSignal | undefined;
   /** Called with each answer as it comes, in any order. */
   readonly onResult?: ((index: number, answer: Answer<T>) => void) | undefined;
+  /**
+   * Whether the caller has the answer to a request, which then needs none, but still decides what is computed together.
+   * Default: none are known.
+   */
+  readonly isKnown?: ((index: number) => boolean) | undefined;
 }
 
 /**

@@ -34,9 +34,16 @@ export interface EngineBackendOptions {
 const BATCH = 8;
 /**
  * Batches passed to the engine together. It computes the shared beginning of their prompts once, and replaces finished
- * prompts with the next ones. A killed run computes them again, so they are few.
+ * prompts with the next ones. A resumed run generates all answers of a killed one's last batches again, so they are few.
  */
 const BATCHES_AT_ONCE = 4;
+
+/** What answers to a batch need, by their places in it. */
+interface Answering<T extends object> {
+  readonly signal: AbortSignal | undefined;
+  readonly isKnown: (i: number) => boolean;
+  readonly onAnswer: (i: number, answer: Answer<T>) => void;
+}
 
 /** Makes a backend of the engine. Closing it closes the engine. */
 export function engineBackend(options: EngineBackendOptions): Backend {
@@ -53,25 +60,27 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     );
   };
 
-  /** Answers batch by batch. @param answerBatch returns its answers, or passes each to `onAnswer` as it comes */
+  /** Answers batch by batch. */
   function inBatches<Q extends { readonly prefix?: string | undefined }, T extends object>(
-    answerBatch: (
-      batch: readonly Q[],
-      signal: AbortSignal | undefined,
-      onAnswer: (i: number, answer: Answer<T>) => void,
-    ) => Promise<readonly Answer<T>[]>,
+    answerBatch: (batch: readonly Q[], options: Answering<T>) => Promise<void>,
   ) {
-    return async (requests: readonly Q[], { signal, onResult }: AnswerOptions<T> = {}): Promise<Answer<T>[]> => {
+    return async (requests: readonly Q[], options: AnswerOptions<T> = {}): Promise<Answer<T>[]> => {
+      const { signal, onResult, isKnown } = options;
       const answers: Answer<T>[] = [];
       for (const batch of batches(requests)) {
         if (signal?.aborted) throw stopped();
-        const asked = batch.flatMap((index) => requests[index] ?? []);
-        const onAnswer = (i: number, answer: Answer<T>) => {
-          const index = batch[i] ?? 0;
-          answers[index] = answer;
-          onResult?.(index, answer);
-        };
-        for (const [i, answer] of (await answerBatch(asked, signal, onAnswer)).entries()) onAnswer(i, answer);
+        const indexOf = (i: number) => batch[i] ?? 0;
+        await answerBatch(
+          batch.flatMap((index) => requests[index] ?? []),
+          {
+            signal,
+            isKnown: (i) => isKnown?.(indexOf(i)) ?? false,
+            onAnswer: (i, answer) => {
+              answers[indexOf(i)] = answer;
+              onResult?.(indexOf(i), answer);
+            },
+          },
+        );
       }
       return answers;
     };
@@ -83,9 +92,8 @@ export function engineBackend(options: EngineBackendOptions): Backend {
 
   async function generate(
     batch: readonly GenerateRequest[],
-    signal: AbortSignal | undefined,
-    onAnswer: (i: number, answer: Answer<Generated>) => void,
-  ): Promise<[]> {
+    { signal, onAnswer }: Answering<Generated>,
+  ): Promise<void> {
     const prompts = await Promise.all(
       batch.map(({ prompt, specialTokens = true }) => encode(prompt, specialTokens, signal)),
     );
@@ -119,44 +127,67 @@ export function engineBackend(options: EngineBackendOptions): Backend {
         },
       );
     }
-    return [];
   }
 
   async function loglikelihood(
     batch: readonly LoglikelihoodRequest[],
-    signal: AbortSignal | undefined,
-  ): Promise<Answer<Loglikelihood>[]> {
+    { signal, isKnown, onAnswer }: Answering<Loglikelihood>,
+  ): Promise<void> {
     const pairs = await Promise.all(
       batch.map((request) => encodePair((text, marks) => encode(text, marks, signal), request)),
     );
-    const errors = pairs.map(({ context, continuation }): RequestError | undefined =>
-      context.length === 0 || continuation.length === 0
-        ? { error: "a context or a continuation without tokens has no log-likelihood" }
-        : context.length + continuation.length > engine.contextLength
-          ? tooLong(context.length, continuation.length)
-          : undefined,
-    );
-    const sound = pairs.filter((_, i) => errors[i] === undefined);
-    const scores = sound.length === 0 ? [] : await engine.scoreContinuations(sound, { batch: size, signal });
-    let next = 0;
-    return errors.map((error): Answer<Loglikelihood> => {
-      if (error) return error;
-      const score = scores[next++];
-      if (!score || !Number.isFinite(score.logprob)) return { error: "the model's log-probability is not a number" };
-      return { logprob: score.logprob, tokens: score.tokens.length, greedy: score.greedy };
+    const sound = [...pairs.entries()].filter(([i, { context, continuation }]) => {
+      if (context.length === 0 || continuation.length === 0) {
+        onAnswer(i, { error: "a context or a continuation without tokens has no log-likelihood" });
+        return false;
+      }
+      if (context.length + continuation.length <= engine.contextLength) return true;
+      onAnswer(i, tooLong(context.length, continuation.length));
+      return false;
     });
+    const indexOf = (j: number) => sound[j]?.[0] ?? 0;
+    await engine.scoreContinuations(
+      sound.map(([, pair]) => pair),
+      {
+        batch: size,
+        signal,
+        isKnown: (j) => isKnown(indexOf(j)),
+        onDone: (j, { logprob, tokens, greedy }) =>
+          onAnswer(
+            indexOf(j),
+            Number.isFinite(logprob)
+              ? { logprob, tokens: tokens.length, greedy }
+              : { error: "the model's log-probability is not a number" },
+          ),
+      },
+    );
   }
 
-  async function choose(batch: readonly ChooseRequest[], signal: AbortSignal | undefined): Promise<Answer<Chosen>[]> {
-    const flat = batch.flatMap(({ choices, ...request }) =>
-      choices.map((continuation) => ({ ...request, continuation })),
+  async function choose(
+    batch: readonly ChooseRequest[],
+    { signal, isKnown, onAnswer }: Answering<Chosen>,
+  ): Promise<void> {
+    const flat = batch.flatMap(({ choices, ...request }, i) =>
+      choices.map((continuation, choice) => ({ i, choice, request: { ...request, continuation } })),
     );
-    const scores = (await loglikelihood(flat, signal)).values();
-    return batch.map(({ choices }): Answer<Chosen> => {
-      const scored = choices.map(() => scores.next().value as Answer<Loglikelihood>);
-      const error = scored.find(isError);
-      return error ?? { logprobs: scored.map((score) => ("logprob" in score ? score.logprob : null)) };
-    });
+    const placeOf = (at: number) => flat[at] ?? { i: 0, choice: 0 };
+    const scored = batch.map(({ choices }) => ({ left: choices.length, answers: [] as Answer<Loglikelihood>[] }));
+    await loglikelihood(
+      flat.map(({ request }) => request),
+      {
+        signal,
+        isKnown: (at) => isKnown(placeOf(at).i),
+        onAnswer: (at, answer) => {
+          const { i, choice } = placeOf(at);
+          const item = scored[i];
+          if (!item) return;
+          item.answers[choice] = answer;
+          if (--item.left > 0) return;
+          const error = item.answers.find(isError);
+          onAnswer(i, error ?? { logprobs: item.answers.map((one) => ("logprob" in one ? one.logprob : null)) });
+        },
+      },
+    );
   }
 
   return {

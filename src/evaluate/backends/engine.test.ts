@@ -1,8 +1,11 @@
 // The engine as a backend: what it is handed, in which company, and what becomes of prompts that do not fit.
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import * as toy from "../../../test/support/toy-model.js";
 import { CancelledError } from "../../kit/errors.js";
 import { makeChatTemplate } from "../../text/index.js";
+import { AnswerCache, withCache } from "./answer-cache.js";
 import { type EvaluationEngine, engineBackend, modelBackend, rendererOf } from "./engine-backend.js";
 
 interface Calls {
@@ -24,11 +27,13 @@ function toyEngine(contextLength = 1000): { engine: EvaluationEngine; calls: Cal
       for (const i of [...answers.keys()].reverse()) onDone?.(i, answers[i] as (typeof answers)[number]);
       return answers;
     },
-    async scoreContinuations(requests) {
+    async scoreContinuations(requests, { onDone } = {}) {
       calls.scored.push(requests.length);
-      return requests.map(({ context, continuation }) => {
+      return requests.map(({ context, continuation }, i) => {
         const tokens = toy.continuationLogprobs(context, continuation);
-        return { logprob: tokens.reduce((sum, one) => sum + one, 0), tokens, greedy: false };
+        const score = { logprob: tokens.reduce((sum, one) => sum + one, 0), tokens, greedy: false };
+        onDone?.(i, score);
+        return score;
       });
     },
     async close() {
@@ -142,6 +147,40 @@ describe("scoring", () => {
       { logprobs: [byHand(" A"), byHand(" EE the B")] },
     ]);
     expect(calls.scored).toEqual([1, 2]);
+  });
+
+  it("keeps each item of an interrupted batch, and does not ask for it again", async () => {
+    const path = join(temporaryFolder(), "answers.jsonl");
+    const { engine } = toyEngine();
+    const requests = ["a", "b", "c"].map((context) => ({ context, choices: [" A", " B", " C", " D"] }));
+    const wanted = await backendOf(engine).choose(requests);
+    const scored: boolean[][] = [];
+    // Ends after the choices of two items and one of the third.
+    const stops: EvaluationEngine = {
+      ...engine,
+      scoreContinuations: async (pairs, { onDone } = {}) => {
+        await engine.scoreContinuations(pairs.slice(0, 9), { onDone });
+        throw new CancelledError("stopped");
+      },
+    };
+    const continues: EvaluationEngine = {
+      ...engine,
+      scoreContinuations: async (pairs, options = {}) => {
+        scored.push(pairs.map((_, i) => options.isKnown?.(i) ?? false));
+        return engine.scoreContinuations(pairs, options);
+      },
+    };
+    const ask = async (asked: EvaluationEngine, onCached?: () => void) => {
+      const cache = await AnswerCache.open(path);
+      return withCache(backendOf(asked), cache, onCached)
+        .choose(requests)
+        .finally(() => cache.close());
+    };
+    await expect(ask(stops)).rejects.toThrow(CancelledError);
+    let cached = 0;
+    expect(await ask(continues, () => void cached++)).toEqual(wanted);
+    expect(cached).toBe(2);
+    expect(scored).toEqual([requests.flatMap((_, i) => Array(4).fill(i < 2))]);
   });
 
   it("encodes the context of an item's choices once", async () => {

@@ -50,6 +50,8 @@ export interface LlamaSequence {
   /** Drops what does not begin as `tokens` do. */
   adaptStateToTokens(tokens: readonly number[], allowShift: boolean): Promise<void>;
   clearHistory(): Promise<void>;
+  /** Keeps the state, to return to it. Does nothing where a sequence can be cut back anywhere. */
+  takeCheckpoint(): Promise<void>;
   /** Reads tokens, then draws one after another. */
   evaluate(tokens: readonly number[], options: DrawOptions): AsyncGenerator<number, void>;
   controlledEvaluate(

@@ -1,8 +1,16 @@
 // A GGUF file in llama.cpp as the model of an engine.
 
 import { availableParallelism } from "node:os";
-import { answerAll, type TokenModel, together } from "../../engine/index.js";
-import { LayergraftError, messageOf, usageError } from "../../kit/index.js";
+import {
+  answerAll,
+  contextKeys,
+  type ScoreRequest,
+  type Scores,
+  sharedLength,
+  type TokenModel,
+  together,
+} from "../../engine/index.js";
+import { groupBy, LayergraftError, messageOf, usageError } from "../../kit/index.js";
 import { llamaSchema } from "./answer-grammar.js";
 import type { Llama, LlamaContext, LlamaFile, LlamaLibrary } from "./library.js";
 import { READ_TOKENS, Sequences } from "./sequences.js";
@@ -53,22 +61,30 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
     return result;
   };
   const longest = (texts: readonly (readonly number[])[]) => Math.max(...texts.map(({ length }) => length));
-  /** Runs work for each of the texts; an error in one ends the others. */
-  const forEachText = <T>(
-    texts: readonly (readonly number[])[],
-    { batch = BATCH, signal, onProgress }: Parameters<TokenModel["score"]>[1],
-    work: (sequences: Sequences, index: number, signal: AbortSignal) => Promise<T>,
-  ): Promise<T[]> =>
+  const score: TokenModel["score"] = (requests, { batch = BATCH, signal, onProgress, onDone, isKnown }) =>
     inTurn(async () => {
-      const sequences = await sequencesFor(Math.min(batch, texts.length), longest(texts));
-      let done = 0;
-      return together(signal, (either) =>
-        texts.map(async (_, index) => {
-          const result = await work(sequences, index, either);
-          onProgress?.(++done, texts.length);
-          return result;
+      const scores: Scores[] = requests.map(() => ({ logprobs: [], greedy: [] }));
+      const groups = groupsToRead(requests).filter((group) => !isKnown || !group.every(isKnown));
+      if (groups.length === 0) return scores;
+      const texts = groups.flat().map((index) => requests[index]?.tokens ?? []);
+      const rows = Math.min(batch, groups.length, rowsToRead(texts));
+      const sequences = await sequencesFor(rows, longest(texts));
+      let done = requests.length - texts.length;
+      await together(signal, (either) =>
+        groups.map(async (group) => {
+          const found = await sequences.score(
+            group.map((index) => requests[index] as ScoreRequest),
+            either,
+          );
+          for (const [i, index] of group.entries()) {
+            scores[index] = found[i] as Scores;
+            onDone?.(index, found[i] as Scores);
+          }
+          done += group.length;
+          onProgress?.(done, requests.length);
         }),
       );
+      return scores;
     });
   return {
     backend: "llama",
@@ -83,12 +99,7 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
         const sequences = await sequencesFor(rows, longest(prompts) + settings.maxNewTokens);
         return answerAll(sequences, prompts, settings);
       }),
-    score: (requests, settings) =>
-      forEachText(
-        requests.map(({ tokens }) => tokens),
-        settings,
-        (sequences, index, signal) => sequences.score(requests[index] as (typeof requests)[number], signal),
-      ),
+    score,
     openBatch: (rows) => {
       const batch = open(rows, contextLength);
       batches.push(batch);
@@ -108,6 +119,26 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       await file.dispose();
     },
   };
+}
+
+/** Texts with a common context side by side, where the context is longer than what follows it. */
+function groupsToRead(requests: readonly ScoreRequest[]): number[][] {
+  const keys = contextKeys(requests);
+  const isShort = ({ tokens, from }: ScoreRequest) => tokens.length - from <= from;
+  const groups = groupBy(requests.keys(), (index) =>
+    isShort(requests[index] as ScoreRequest) ? keys[index] : `text ${index}`,
+  );
+  return [...groups.values()];
+}
+
+/**
+ * Sequences for texts that are read, of which one fills llama.cpp's batch if the texts are long. Each reads what all texts
+ * begin with, so more would read it more often.
+ */
+function rowsToRead(texts: readonly (readonly number[])[]): number {
+  const shared = sharedLength(texts);
+  const own = texts.reduce((sum, { length }) => sum + length - shared, 0) / texts.length;
+  return Math.ceil(READ_TOKENS / Math.max(1, own));
 }
 
 /** A grammar whose whole numbers have no exponents: node-llama-cpp's may end in e-8. */

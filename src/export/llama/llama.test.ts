@@ -223,6 +223,28 @@ describe("a model in llama.cpp", () => {
     expect(record.evaluated).toEqual([1]);
   });
 
+  it("reads a question once for all its choices, and what questions begin with once", async () => {
+    const engine = await open();
+    const [shots = []] = texts(1, 300);
+    const choices = [[3], [4, 5, 6], [4, 5, 7], [4, 5, 6]];
+    const requests = texts(6, 140).flatMap(([, ...question]) =>
+      choices.map((continuation) => ({ context: [...shots, ...question], continuation })),
+    );
+    const done: number[] = [];
+    const scores = await engine.scoreContinuations(requests, { onDone: (index) => void done.push(index) });
+    const read = () => record.evaluated.splice(0).reduce((sum, one) => sum + one);
+    // Each longer choice has two tokens before its last.
+    expect(read()).toBeLessThanOrEqual(shots.length + 6 * (140 + 3 * 2));
+    expect(done).toEqual([...requests.keys()]);
+    for (const [i, { context, continuation }] of requests.entries()) {
+      const expected = continuation.map((id, at) => logprobsAfter([...context, ...continuation.slice(0, at)])[id]);
+      expect(scores[i]?.tokens).toHaveLength(expected.length);
+      for (const [at, logprob] of expected.entries()) expect(scores[i]?.tokens[at]).toBeCloseTo(logprob as number, 10);
+    }
+    await engine.scoreContinuations(requests, { isKnown: (index) => index < 20 });
+    expect(read()).toBeLessThanOrEqual(140 + 3 * 2);
+  });
+
   it("makes a context as large as the texts need, up to the model's", async () => {
     const engine = await open({ trainContextSize: 1200 });
     const prompt = texts(1, 400)[0] as number[];

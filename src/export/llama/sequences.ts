@@ -15,7 +15,7 @@ import {
   type TokenScores,
   withoutStops,
 } from "../../engine/index.js";
-import { CancelledError, LayergraftError, messageOf } from "../../kit/index.js";
+import { CancelledError, groupBy, LayergraftError, messageOf } from "../../kit/index.js";
 import type { DrawOptions, LlamaContext, LlamaSequence, NextRequest, NextResult, SamplerOptions } from "./library.js";
 
 /** Tokens read at once; a cancelled answer ends after them. */
@@ -86,7 +86,7 @@ export class Sequences implements AnswerBatch {
     if (onPrompt) await sequence.clearHistory();
     let last: NextResult | undefined = await read(sequence, grammar ? prompt.slice(0, -1) : prompt, signal, {
       last: grammar ? GREEDY : nextRequest(request, 0),
-      each: onPrompt && ((_, next) => scoring(next, top)),
+      each: onPrompt && ((_, next) => scoring([next], top)),
       onEach: onPrompt && ((next, result) => onPrompt([scoresOf(result, next, top ?? 0)])),
     });
     const drawn = grammar && sequence.evaluate(prompt.slice(-1), drawing(request, grammar));
@@ -153,26 +153,28 @@ export class Sequences implements AnswerBatch {
     return request.top === undefined ? { id } : { id, scores: scoresOf(next, id, request.top) };
   }
 
-  /** Scores a text. @throws as `generate` */
-  score({ tokens, from }: ScoreRequest, signal: AbortSignal | undefined): Promise<Scores> {
-    const beginning = tokens.slice(0, from);
-    return this.#with(beginning, signal, async (sequence) => {
-      // The last of these predicts the first scored token.
-      await sequence.adaptStateToTokens(tokens.slice(0, from - 1), false);
-      const logprobs: number[] = [];
-      const greedy: boolean[] = [];
-      const add = (next: number, result: NextResult) => {
-        logprobs.push(scoresOf(result, next, 0).logprob);
-        greedy.push(result.token === next);
-      };
-      const end = tokens.at(-1) as number;
-      const last = await read(sequence, tokens.slice(0, -1), signal, {
-        last: scoring(end, undefined),
-        each: (index, next) => (index >= from - 1 ? scoring(next, undefined) : undefined),
-        onEach: add,
-      });
-      add(end, last);
-      return { logprobs, greedy };
+  /**
+   * Scores texts that are equal before the token that predicts the first scored one. What they share is read once.
+   * @returns in the order of the requests
+   * @throws as `generate`
+   */
+  score(requests: readonly ScoreRequest[], signal: AbortSignal | undefined): Promise<Scores[]> {
+    const contextOf = ({ tokens, from }: ScoreRequest) => tokens.slice(0, from);
+    const [first] = requests;
+    return this.#with(first ? contextOf(first) : [], signal, async (sequence) => {
+      const scores: Scores[] = [];
+      const alike = groupBy(requests.keys(), (index) => contextOf(requests[index] as ScoreRequest).at(-1));
+      for (const indices of alike.values()) {
+        const texts = indices.map((index) => requests[index] as ScoreRequest);
+        const firsts = texts.map(({ tokens, from }) => tokens[from] as number);
+        const next = await read(sequence, contextOf(texts[0] as ScoreRequest), signal, { last: scoring(firsts) });
+        // Where llama.cpp cannot go back in what it has read.
+        if (texts.some(({ tokens, from }) => tokens.length > from + 1)) await sequence.takeCheckpoint();
+        for (const [i, text] of texts.entries()) {
+          scores[indices[i] as number] = await scoreOf(sequence, text, next, signal);
+        }
+      }
+      return scores;
     });
   }
 
@@ -269,6 +271,33 @@ async function read(
   return last;
 }
 
+/** Scores a text after its context, which a sequence has. @param next what follows the context */
+async function scoreOf(
+  sequence: LlamaSequence,
+  { tokens, from }: ScoreRequest,
+  next: NextResult,
+  signal: AbortSignal | undefined,
+): Promise<Scores> {
+  const logprobs: number[] = [];
+  const greedy: boolean[] = [];
+  const add = (id: number, result: NextResult) => {
+    logprobs.push(scoresOf(result, id, 0).logprob);
+    greedy.push(result.token === id);
+  };
+  add(tokens[from] as number, next);
+  if (tokens.length === from + 1) return { logprobs, greedy };
+  // A text before may have had more of this one.
+  await sequence.adaptStateToTokens(tokens.slice(0, from), false);
+  const end = tokens.at(-1) as number;
+  const last = await read(sequence, tokens.slice(0, -1), signal, {
+    last: scoring([end]),
+    each: (index, next) => (index >= from ? scoring([next]) : undefined),
+    onEach: add,
+  });
+  add(end, last);
+  return { logprobs, greedy };
+}
+
 /** What follows a token. */
 async function readNext(
   sequence: LlamaSequence,
@@ -329,16 +358,15 @@ function nextRequest(request: BatchRequest, count: number): NextRequest {
   if (count === 0 || dropped > 0 || top !== undefined) {
     const read = temperature === 0 ? 1 : topK;
     if (read === undefined) return { ...GREEDY, logits: true };
-    return scoring(undefined, Math.max(read + dropped, top ?? 0));
+    return scoring([], Math.max(read + dropped, top ?? 0));
   }
   if (topP === 1 || temperature === 1) return { token: true, totalLogitWeight: true, options: samplerOf(request) };
   // Top-p is of the probabilities at the temperature, but llama.cpp applies it before.
   return { ...GREEDY, logits: true, options: { ...GREEDY.options, temperature: 1, topK: topK ?? 0 } };
 }
 
-function scoring(next: number | undefined, top: number | undefined): NextRequest {
-  const tokens = next === undefined ? [] : [next];
-  return { ...GREEDY, logits: { filter: { tokens, includeSelected: true, includeTop: top ?? 0 } } };
+function scoring(tokens: readonly number[], top = 0): NextRequest {
+  return { ...GREEDY, logits: { filter: { tokens, includeSelected: true, includeTop: top } } };
 }
 
 /** Natural log-probabilities of a token and of the most likely ones; NaN if a logit is not a number. */
