@@ -46,7 +46,7 @@ export function logprobsAfter(text, size) {
  * @typedef {object} FakeRecord
  * @property {number[]} evaluated number of tokens of each evaluation
  * @property {number[]} sequences the sequence of each evaluation, by the order in which they were opened
- * @property {{ sequences: number, contextSize: number, threads: number }[]} contexts
+ * @property {{ sequences: number, contextSize: number, threads: number, swaFullCache: boolean }[]} contexts
  * @property {number} open contexts and files that are not closed
  * @property {object[]} schemas those that grammars were made for
  * @property {import("../../src/export/llama/library.js").DrawOptions[]} drawn how answers with a grammar were drawn
@@ -131,9 +131,9 @@ function fakeFile(pieces, options, record) {
     tokenize: (text) => [...text].map((piece) => pieces.indexOf(piece)),
     detokenize: (ids, special) => ids.map((id) => (id > EOS || special ? pieces[id] : "")).join(""),
     isEogToken: (id) => id === EOS,
-    createContext: async ({ sequences, contextSize, threads }) => {
+    createContext: async ({ sequences, contextSize, threads, swaFullCache }) => {
       if (options.refuseContext) throw new Error(options.refuseContext);
-      record.contexts.push({ sequences, contextSize, threads });
+      record.contexts.push({ sequences, contextSize, threads, swaFullCache });
       record.open++;
       let left = sequences;
       return {

@@ -93,6 +93,8 @@ export interface LlamaFile {
     readonly batchSize: number;
     readonly sequences: number;
     readonly threads: number;
+    /** Whether layers with windows keep all tokens. */
+    readonly swaFullCache: true;
   }): Promise<LlamaContext>;
   dispose(): Promise<void>;
 }

@@ -29,29 +29,26 @@ export interface LlamaModelOptions {
 }
 
 const BATCH = 8;
-/** A context for longer texts replaces one that is too small, so sizes grow in steps. */
-const LEAST_CONTEXT = 512;
 /** node-llama-cpp's grammars of schemas end with it. */
 const GRAMMAR_END = "\n\n\n\n";
 
 export function llamaModel(options: LlamaModelOptions): TokenModel {
   const { library, llama, file, vocabularySize, notes, threads = availableParallelism() } = options;
   const contextLength = Math.min(options.context ?? Number.POSITIVE_INFINITY, file.trainContextSize);
-  const open = (rows: number, length: number) =>
+  const open = (rows: number) =>
     new Sequences({
-      rows,
-      vocabularySize,
-      contextLength: length,
-      open: () => openContext(file, rows, length, threads),
+      ...{ rows, vocabularySize, contextLength },
+      open: (length) => openContext(file, rows, length, threads),
     });
   let kept: Sequences | undefined;
   const batches: Sequences[] = [];
   /** Sequences for texts of up to `length` tokens. They are used by one call at a time. */
   const sequencesFor = async (rows: number, length: number): Promise<Sequences> => {
-    if (kept && kept.rows >= rows && kept.contextLength >= Math.min(length, contextLength)) return kept;
-    const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_CONTEXT, length)));
-    await kept?.close();
-    kept = open(rows, Math.min(contextLength, size));
+    if (!kept || kept.rows < rows) {
+      await kept?.close();
+      kept = open(rows);
+    }
+    kept.reserve(length);
     return kept;
   };
   let turn: Promise<unknown> = Promise.resolve();
@@ -101,7 +98,7 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       }),
     score,
     openBatch: (rows) => {
-      const batch = open(rows, contextLength);
+      const batch = open(rows);
       batches.push(batch);
       return batch;
     },
@@ -160,6 +157,8 @@ async function openContext(
       contextSize: contextSize + 1,
       sequences,
       threads,
+      // Otherwise a text that is cut back lacks what the windows of some layers have dropped.
+      swaFullCache: true,
       batchSize: READ_TOKENS * Math.min(sequences, 4),
     });
   } catch (error) {

@@ -128,7 +128,9 @@ describe("a model in llama.cpp", () => {
       expect(answers.map(({ finish }) => finish)).toEqual(
         expected.map(({ length }) => (length < 9 ? "stop" : "length")),
       );
-      expect(record.contexts).toEqual([{ sequences: Math.min(batch, 20), contextSize: 513, threads: 3 }]);
+      expect(record.contexts).toEqual([
+        { sequences: Math.min(batch, 20), contextSize: 513, threads: 3, swaFullCache: true },
+      ]);
     }
   });
 
@@ -298,13 +300,53 @@ describe("a model in llama.cpp", () => {
         return { text: [...prompt, ...ids], logprobs: [...prompted, ...scored] };
       }),
     );
-    expect(record.contexts).toEqual([{ sequences: 2, contextSize: 65, threads: 3 }]);
+    expect(record.contexts).toMatchObject([{ sequences: 2, contextSize: 65, threads: 3 }]);
     for (const { text, logprobs } of answers) {
       expect(logprobs).toHaveLength(text.length - 1);
       for (const [i, logprob] of logprobs.entries()) {
         expect(logprob).toBeCloseTo(logprobsAfter(text.slice(0, i + 1))[text[i + 1] as number] as number, 10);
       }
     }
+  });
+
+  it("serves from a context as large as its requests need, and closes a smaller one after its answers", async () => {
+    let proceed = () => {};
+    let isLong = false;
+    const gate = new Promise<void>((resolve) => {
+      proceed = resolve;
+    });
+    const engine = await open({ trainContextSize: 1200, onEvaluate: () => (isLong ? undefined : gate) });
+    const batch = engine.openBatch(2);
+    const [short = [], long = [], longer = []] = [40, 700, 1100].map((length) => texts(1, length)[0]);
+    const ask = async (prompt: readonly number[]) => {
+      const { ids } = await batch.generate({
+        prompt,
+        maxNewTokens: 4,
+        stopIds: new Set([EOS]),
+        random: Random.of(1, "x"),
+      });
+      expect(ids).toEqual(greedyAnswer(prompt, 4));
+    };
+    const sizes = () => record.contexts.map(({ sequences, contextSize }) => [sequences, contextSize]);
+    const first = ask(short);
+    await vi.waitFor(() => expect(record.evaluated).toHaveLength(1));
+    const second = ask(long);
+    await vi.waitFor(() => expect(record.contexts).toHaveLength(2));
+    // The file, and both contexts.
+    expect(record.open).toBe(3);
+    const third = ask(longer);
+    await vi.waitFor(() => expect(batch.waiting).toBe(1));
+    isLong = true;
+    proceed();
+    await Promise.all([first, second]);
+    await third;
+    await ask(short);
+    expect(sizes()).toEqual([
+      [2, 513],
+      [2, 1025],
+      [2, 1201],
+    ]);
+    expect(record.open).toBe(2);
   });
 
   it("lets answers that wait be cancelled at once, and others take their turn", async () => {

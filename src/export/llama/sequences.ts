@@ -4,7 +4,6 @@
 import { setMaxListeners } from "node:events";
 import {
   type AnswerBatch,
-  type AnswerGrammar,
   type BatchRequest,
   checkRequest,
   isShort,
@@ -16,32 +15,43 @@ import {
   withoutStops,
 } from "../../engine/index.js";
 import { CancelledError, groupBy, LayergraftError, messageOf } from "../../kit/index.js";
-import type { DrawOptions, LlamaContext, LlamaSequence, NextRequest, NextResult, SamplerOptions } from "./library.js";
+import type { LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
+import { drawing, GREEDY, nextRequest, scoresOf, scoring } from "./requests.js";
 
 /** Tokens read at once; a cancelled answer ends after them. */
 export const READ_TOKENS = 128;
-/** The largest logit is that of the token that greedy decoding selects. */
-const GREEDY = {
-  token: true,
-  totalLogitWeight: true,
-  options: { temperature: 0, minP: 0, topK: 0, topP: 1, seed: 0 },
-} as const;
-
 export interface SequencesOptions {
-  /** Makes the context when it is first needed. */
-  readonly open: () => Promise<LlamaContext>;
+  /** Makes a context for texts of so many tokens. It is called when they first come. */
+  readonly open: (length: number) => Promise<LlamaContext>;
   readonly rows: number;
   readonly vocabularySize: number;
   /** Most tokens of a text. */
   readonly contextLength: number;
 }
 
+/** A context, and its sequences. Memory of all its sequences is taken when it is made. */
+interface Opened {
+  readonly context: Promise<LlamaContext>;
+  /** Most tokens of a text. */
+  readonly length: number;
+  readonly free: LlamaSequence[];
+  /** All of them in the order of their numbers in llama.cpp. */
+  readonly sequences: LlamaSequence[];
+  /** Texts that have a sequence or wait for the context. */
+  busy: number;
+}
+
+/** A context for longer texts replaces one that is too small, so lengths grow in steps. */
+const LEAST_CONTEXT = 512;
+
 export class Sequences implements AnswerBatch {
   readonly #options: SequencesOptions;
-  #context: Promise<LlamaContext> | undefined;
-  readonly #free: LlamaSequence[] = [];
-  /** All sequences in the order of their numbers in llama.cpp. */
-  readonly #sequences: LlamaSequence[] = [];
+  /** The context of new texts. */
+  #current: Opened | undefined;
+  /** The contexts that are not closed: others than the current one end with their texts. */
+  readonly #opened = new Set<Opened>();
+  #busy = 0;
+  #least = LEAST_CONTEXT;
   /** Answers that generate; they are one token further with each step. */
   #generating = 0;
   /** The next tokens of answers, each with the number of its sequence. */
@@ -72,11 +82,13 @@ export class Sequences implements AnswerBatch {
     const { prompt, maxNewTokens, top, signal } = request;
     const room = Math.min(maxNewTokens, this.contextLength - prompt.length);
     if (room <= 0 && !request.onPrompt) return { ids: [], finish: "length" };
-    return this.#with(prompt, signal, (sequence) => this.#answer(sequence, request, room, top));
+    const length = prompt.length + Math.max(0, room);
+    return this.#with(prompt, length, signal, (sequence, number) => this.#answer(sequence, number, request, room, top));
   }
 
   async #answer(
     sequence: LlamaSequence,
+    number: number,
     request: BatchRequest,
     room: number,
     top: number | undefined,
@@ -107,7 +119,7 @@ export class Sequences implements AnswerBatch {
         ids.push(id);
         if (onToken?.(id, scores) === "stop") return { ids, finish: "stop" };
         if (ids.length === room) break;
-        last = await this.#next(sequence, () =>
+        last = await this.#next(number, () =>
           drawn ? drawNext(drawn, signal) : readNext(sequence, id, nextRequest(request, ids.length), signal),
         );
       }
@@ -120,10 +132,10 @@ export class Sequences implements AnswerBatch {
   }
 
   /** Reads a token when all answers that generate have one. */
-  #next<T>(sequence: LlamaSequence, work: () => Promise<T>): Promise<T> {
+  #next<T>(number: number, work: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const start = () => work().then(resolve, reject);
-      this.#step.push({ number: this.#sequences.indexOf(sequence), start });
+      this.#step.push({ number, start });
       this.#stepIfAllWait();
     });
   }
@@ -161,7 +173,8 @@ export class Sequences implements AnswerBatch {
   score(requests: readonly ScoreRequest[], signal: AbortSignal | undefined): Promise<Scores[]> {
     const contextOf = ({ tokens, from }: ScoreRequest) => tokens.slice(0, from);
     const [first] = requests;
-    return this.#with(first ? contextOf(first) : [], signal, async (sequence) => {
+    const length = requests.reduce((most, { tokens }) => Math.max(most, tokens.length), 0);
+    return this.#with(first ? contextOf(first) : [], length, signal, async (sequence) => {
       const scores: Scores[] = [];
       const alike = groupBy(requests.keys(), (index) => contextOf(requests[index] as ScoreRequest).at(-1));
       for (const indices of alike.values()) {
@@ -178,33 +191,63 @@ export class Sequences implements AnswerBatch {
     });
   }
 
+  /** Makes the next context large enough for texts that are known to come. */
+  reserve(length: number): void {
+    this.#least = Math.max(this.#least, length);
+  }
+
   async close(): Promise<void> {
-    const context = await this.#context?.catch(() => undefined);
-    this.#context = undefined;
+    this.#current = undefined;
+    for (const opened of this.#opened) await this.#dispose(opened);
+  }
+
+  /** The context for a text. One that is too small is replaced: at once, or when its texts end. */
+  #openedFor(length: number): Opened {
+    const last = this.#current;
+    const least = Math.max(this.#least, length);
+    if (last && last.length >= Math.min(least, this.contextLength)) return last;
+    const size = Math.min(this.contextLength, 2 ** Math.ceil(Math.log2(least)));
+    const closed = last && last.busy === 0 ? this.#dispose(last) : Promise.resolve();
+    const context = closed.then(() => this.#options.open(size));
+    const opened: Opened = { context, length: size, free: [], sequences: [], busy: 0 };
+    this.#opened.add(opened);
+    this.#current = opened;
+    return opened;
+  }
+
+  async #dispose(opened: Opened): Promise<void> {
+    this.#opened.delete(opened);
+    const context = await opened.context.catch(() => undefined);
     await context?.dispose();
   }
 
-  /** Runs work with a sequence of its own: the free one that has most of a text. */
+  /** Runs work with a sequence of its own, and its number: the free one that has most of a text. */
   async #with<T>(
     text: readonly number[],
+    length: number,
     signal: AbortSignal | undefined,
-    work: (sequence: LlamaSequence) => Promise<T>,
+    work: (sequence: LlamaSequence, number: number) => Promise<T>,
   ): Promise<T> {
-    this.#context ??= this.#options.open();
-    const context = await this.#context;
-    requireRunning(signal);
-    while (this.#free.length === 0 && this.#sequences.length === this.rows) await this.#nextFree(signal);
-    const common = (sequence: LlamaSequence) => sequence.compareContextTokens(text).firstDifferentIndex;
-    const number = (sequence: LlamaSequence) => this.#sequences.indexOf(sequence);
-    const [best] = this.#free.sort((a, b) => common(b) - common(a) || number(a) - number(b));
-    const isNew = !best || (common(best) === 0 && this.#sequences.length < this.rows);
-    const taken = isNew ? context.getSequence() : best;
-    if (isNew) this.#sequences.push(taken);
-    else this.#free.splice(this.#free.indexOf(taken), 1);
+    while (this.#busy === this.rows) await this.#nextFree(signal);
+    this.#busy++;
+    const opened = this.#openedFor(length);
+    opened.busy++;
     try {
-      return await work(taken);
+      const context = await opened.context.catch((error: unknown) => {
+        if (this.#current === opened) this.#current = undefined;
+        throw error;
+      });
+      requireRunning(signal);
+      const taken = take(opened, context, text, this.rows);
+      try {
+        return await work(taken, opened.sequences.indexOf(taken));
+      } finally {
+        opened.free.push(taken);
+      }
     } finally {
-      this.#free.push(taken);
+      this.#busy--;
+      opened.busy--;
+      if (opened.busy === 0 && opened !== this.#current && this.#opened.has(opened)) await this.#dispose(opened);
       this.#queue.shift()?.();
     }
   }
@@ -232,6 +275,23 @@ export class Sequences implements AnswerBatch {
     if (isWoken && signal?.aborted) this.#queue.shift()?.();
     requireRunning(signal);
   }
+}
+
+/** Takes the free sequence that has most of a text, or a new one if none has any. */
+function take(
+  { free, sequences }: Opened,
+  context: LlamaContext,
+  text: readonly number[],
+  rows: number,
+): LlamaSequence {
+  const common = (sequence: LlamaSequence) => sequence.compareContextTokens(text).firstDifferentIndex;
+  const number = (sequence: LlamaSequence) => sequences.indexOf(sequence);
+  const [best] = free.sort((a, b) => common(b) - common(a) || number(a) - number(b));
+  const isNew = !best || (common(best) === 0 && sequences.length < rows);
+  const taken = isNew ? context.getSequence() : best;
+  if (isNew) sequences.push(taken);
+  else free.splice(free.indexOf(taken), 1);
+  return taken;
 }
 
 interface Reading {
@@ -318,15 +378,6 @@ async function drawNext(
   return value === undefined ? undefined : { token: value, totalLogitWeight: 1 };
 }
 
-/** llama.cpp draws by grammars itself: node-llama-cpp gives no logits of the tokens that one allows. */
-function drawing(request: BatchRequest, grammar: AnswerGrammar): DrawOptions {
-  return { ...samplerOf(request), grammarEvaluationState: grammar.begin(), yieldEogToken: true };
-}
-
-function samplerOf({ temperature = 0, topK = 0, topP = 1, random }: BatchRequest): SamplerOptions {
-  return { temperature, minP: 0, topK, topP, seed: Math.floor(random.float() * 2 ** 32) };
-}
-
 function evaluate(
   sequence: LlamaSequence,
   input: Parameters<LlamaSequence["controlledEvaluate"]>[0],
@@ -347,35 +398,4 @@ async function running<T>(work: () => Promise<T>, signal: AbortSignal | undefine
 
 function requireRunning(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new CancelledError("stopped before the end");
-}
-
-/** What is needed to draw the next token of an answer that has `count`, and its scores. */
-function nextRequest(request: BatchRequest, count: number): NextRequest {
-  const { temperature = 0, topK, topP = 1, top, stopIds } = request;
-  const dropped = isShort(request, count) ? stopIds.size : 0;
-  if (temperature === 0 && dropped === 0 && top === undefined) return GREEDY;
-  // Weights that are not numbers show in the first logits, of which top-k and top-p would hide them.
-  if (count === 0 || dropped > 0 || top !== undefined) {
-    const read = temperature === 0 ? 1 : topK;
-    if (read === undefined) return { ...GREEDY, logits: true };
-    return scoring([], Math.max(read + dropped, top ?? 0));
-  }
-  if (topP === 1 || temperature === 1) return { token: true, totalLogitWeight: true, options: samplerOf(request) };
-  // Top-p is of the probabilities at the temperature, but llama.cpp applies it before.
-  return { ...GREEDY, logits: true, options: { ...GREEDY.options, temperature: 1, topK: topK ?? 0 } };
-}
-
-function scoring(tokens: readonly number[], top = 0): NextRequest {
-  return { ...GREEDY, logits: { filter: { tokens, includeSelected: true, includeTop: top } } };
-}
-
-/** Natural log-probabilities of a token and of the most likely ones; NaN if a logit is not a number. */
-function scoresOf({ token, logits = new Map(), totalLogitWeight = Number.NaN }: NextResult, id: number, count: number) {
-  const most = logits.get(token ?? -1) ?? Number.NaN;
-  const mass = most + Math.log(totalLogitWeight);
-  const top = [...logits]
-    .sort(([a, x], [b, y]) => y - x || a - b)
-    .slice(0, count)
-    .map(([other, logit]) => ({ id: other, logprob: logit - mass }));
-  return { logprob: (logits.get(id) ?? Number.NaN) - mass, top };
 }
