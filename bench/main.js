@@ -9,6 +9,7 @@ import { benchmarkExport } from "./export.js";
 import { benchmarkExtract } from "./extract.js";
 import { benchmarkHeadToHead, headToHeadPage } from "./head-to-head.js";
 import { benchmarkHub } from "./hub.js";
+import { benchmarkLlama } from "./llama.js";
 import { benchmarkMethods } from "./methods.js";
 import { benchmarkQuantize } from "./quantize.js";
 import { benchmarkRanks } from "./ranks.js";
@@ -30,6 +31,7 @@ const benchmarks = {
   train: benchmarkTrain,
   serve: benchmarkServe,
   experts: benchmarkExperts,
+  llama: benchmarkLlama,
   export: benchmarkExport,
   quantize: benchmarkQuantize,
   coverage: benchmarkCoverage,

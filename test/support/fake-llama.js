@@ -181,6 +181,16 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
     },
     evaluate: async function* (input, drawing) {
       record.drawn.push(drawing);
+      for (let tokens = input; !drawing.grammarEvaluationState; ) {
+        record.evaluated.push(tokens.length);
+        record.sequences.push(number);
+        await options.onEvaluate?.();
+        // The real one drops the beginning here.
+        if (state.push(...tokens) >= contextSize) throw new Error("the context is full");
+        const token = logitsOf(state).reduce((most, logit, id, all) => (logit > Number(all[most]) ? id : most), 0);
+        yield token;
+        tokens = [token];
+      }
       state.push(...input);
       for (const token of options.allowed ?? []) {
         await options.onEvaluate?.();

@@ -39,7 +39,7 @@ export interface NextResult {
 
 /** How llama.cpp draws the tokens of a whole answer. */
 export interface DrawOptions extends SamplerOptions {
-  readonly grammarEvaluationState: unknown;
+  readonly grammarEvaluationState?: unknown;
   /** Whether the token that ends an answer is returned, too. */
   readonly yieldEogToken: true;
 }

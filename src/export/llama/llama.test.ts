@@ -56,6 +56,8 @@ describe("a model in llama.cpp", () => {
     let late = 0;
     // Prompts are read at the same time; later evaluations end in another order than they began.
     const engine = await open({
+      // Token 0 would be asked for again.
+      logits: (text) => logitsAfter(text).map((logit, id) => (id === 0 ? -1 : logit)),
       onEvaluate: () => (++late > 3 ? new Promise((resolve) => setTimeout(resolve, 5 * (late % 3))) : undefined),
     });
     await engine.generate(texts(3, 20), { maxNewTokens: 5, stopIds: [], batch: 3 });
@@ -381,6 +383,19 @@ describe("a model in llama.cpp", () => {
     expect(await engine.generate([[0, 2]], { maxNewTokens: 3 })).toMatchObject([{ finish: "invalid", ids: [] }]);
     const [score] = await engine.scoreContinuations([{ context: [0], continuation: [2] }]);
     expect(score?.logprob).toBeNaN();
+    // Later in an answer, where token 0 is drawn, which may also be right.
+    const prompt = [0, 2];
+    for (const [broken, finish] of [
+      [true, "invalid"],
+      [false, "length"],
+    ] as const) {
+      const first = (text: readonly number[]) => PIECES.map((_, id) => Number(id === (text.length === 5 ? 0 : 4)));
+      const later = await open({
+        logits: (text) => first(text).map((one) => (broken && text.length === 5 ? Number.NaN : one)),
+      });
+      const [answer] = await later.generate([prompt], { maxNewTokens: 5, stopIds: [] });
+      expect(answer).toMatchObject({ finish, ids: broken ? [4, 4, 4] : [4, 4, 4, 0, 4] });
+    }
     // Of one token, which top-k would leave out.
     const one = await open({ logits: (text) => logitsAfter(text).map((logit, id) => (id === 5 ? Number.NaN : logit)) });
     for (const sampling of [{ topK: 2 }, { topP: 0.5 }, { topK: 2, topP: 0.5, temperature: 0.5 }]) {

@@ -10,6 +10,14 @@ export const GREEDY = {
   options: { temperature: 0, minP: 0, topK: 0, topP: 1, seed: 0 },
 } as const;
 
+/**
+ * Greedy decoding without the sum over the vocabulary and without a sampler for each token, which cost as much as a layer or
+ * more of a small model with many tokens.
+ */
+export const GREEDY_DRAW: DrawOptions = { ...GREEDY.options, yieldEogToken: true };
+/** What greedy decoding draws where logits are not numbers: the first of all tokens, as none is larger. */
+export const NAN_TOKEN = 0;
+
 /** llama.cpp draws by grammars itself: node-llama-cpp gives no logits of the tokens that one allows. */
 export function drawing(request: BatchRequest, grammar: AnswerGrammar): DrawOptions {
   return { ...samplerOf(request), grammarEvaluationState: grammar.begin(), yieldEogToken: true };

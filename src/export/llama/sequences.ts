@@ -16,7 +16,7 @@ import {
 } from "../../engine/index.js";
 import { CancelledError, groupBy, LayergraftError, messageOf } from "../../kit/index.js";
 import type { LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
-import { drawing, GREEDY, nextRequest, scoresOf, scoring } from "./requests.js";
+import { drawing, GREEDY, GREEDY_DRAW, NAN_TOKEN, nextRequest, scoresOf, scoring } from "./requests.js";
 
 /** Tokens read at once; a cancelled answer ends after them. */
 export const READ_TOKENS = 128;
@@ -101,9 +101,19 @@ export class Sequences implements AnswerBatch {
       each: onPrompt && ((_, next) => scoring([next], top)),
       onEach: onPrompt && ((next, result) => onPrompt([scoresOf(result, next, top ?? 0)])),
     });
-    const drawn = grammar && sequence.evaluate(prompt.slice(-1), drawing(request, grammar));
+    let drawn = grammar && sequence.evaluate(prompt.slice(-1), drawing(request, grammar));
     if (drawn) last = await drawNext(drawn, signal);
     const ids: number[] = [];
+    const next = async (id: number): Promise<NextResult | undefined> => {
+      const wanted = nextRequest(request, ids.length);
+      if (wanted !== GREEDY && !grammar) return readNext(sequence, id, wanted, signal);
+      drawn ??= sequence.evaluate([id], GREEDY_DRAW);
+      const found = await drawNext(drawn, signal);
+      if (grammar || found?.token !== NAN_TOKEN) return found;
+      await drawn.return();
+      drawn = undefined;
+      return read(sequence, [...prompt, ...ids], signal, { last: GREEDY });
+    };
     this.#generating++;
     try {
       while (ids.length < room) {
@@ -119,9 +129,7 @@ export class Sequences implements AnswerBatch {
         ids.push(id);
         if (onToken?.(id, scores) === "stop") return { ids, finish: "stop" };
         if (ids.length === room) break;
-        last = await this.#next(number, () =>
-          drawn ? drawNext(drawn, signal) : readNext(sequence, id, nextRequest(request, ids.length), signal),
-        );
+        last = await this.#next(number, () => next(id));
       }
       return { ids, finish: "length" };
     } finally {
@@ -369,7 +377,7 @@ async function readNext(
   return result?.next ?? {};
 }
 
-/** The next token that llama.cpp draws by a grammar; undefined after the end. */
+/** The next token that llama.cpp draws; undefined after the end. */
 async function drawNext(
   drawn: AsyncGenerator<number, void>,
   signal: AbortSignal | undefined,
