@@ -197,7 +197,7 @@ export function engineSource(source: ModelInput): EngineSource {
 }
 
 /** What only `serve` chooses. */
-interface HeldOptions extends Pick<OpenEngineOptions, "asFloats" | "cache"> {
+interface HeldOptions extends Pick<OpenEngineOptions, "shared"> {
   /** llama.cpp: maximum tokens of prompt and answer together. */
   readonly context?: number | undefined;
 }

@@ -152,10 +152,8 @@ export class TrainableDecoder {
       const step = tensors.get(name);
       if (!step) continue;
       const floats = await computeBlends([{ ...step, dtype: "F32" }], sources, measured);
-      const bytes = floats.get(name);
-      if (!bytes) continue;
-      const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
-      optimizer.parameters.get(name)?.weights.set(values);
+      const values = floats.get(name);
+      if (values) optimizer.parameters.get(name)?.weights.set(new Float32Array(values));
     }
   }
 
