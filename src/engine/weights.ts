@@ -1,6 +1,7 @@
 // Binds the weights of a decoder to bytes: to a file in place where it has them, else to where they are computed.
 
 import type { CheckpointTensor } from "../formats/checkpoint/index.js";
+import { markWhileHeld } from "../kit/files/index.js";
 import { formatShape, isFloatDType, MismatchError, sameShape } from "../kit/index.js";
 import { formatSome, plural } from "../kit/printing/index.js";
 import type { Step } from "../merge/index.js";
@@ -61,6 +62,9 @@ export async function bindWeights(
         : { location: await locationOf(place.path), offset: place.offset + begin, length };
     weights.set(name, { dtype: IN_PLACE[dtype], values });
   }
+  // Some sessions open late, as those of training do.
+  const files = [...blends.values()].flatMap((blend) => (blend instanceof SharedArrayBuffer ? [] : [blend.path]));
+  markWhileHeld(weights, [...new Set(files)]);
   return { weights, notes };
 }
 

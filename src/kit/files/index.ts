@@ -27,6 +27,7 @@ export {
   clearCache,
   type ModelCacheSettings,
   markUsed,
+  markWhileHeld,
   modelCacheSettings,
 } from "./model-cache.js";
 export {

@@ -1,11 +1,11 @@
 // The cache keeps what was used last within its limit, and what it has is whole.
-import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { LayergraftError } from "../errors.js";
 import { takeLock } from "./lock.js";
-import { cachedFile, cacheEntries, clearCache, modelCacheSettings } from "./model-cache.js";
+import { cachedFile, cacheEntries, clearCache, markWhileHeld, modelCacheSettings } from "./model-cache.js";
 
 let root: string;
 let folder: string;
@@ -130,6 +130,21 @@ describe("the cache of models", () => {
     );
     expect(written).toEqual([]);
     expect(names()).toEqual(["a.gguf"]);
+  });
+
+  it("marks files as used while what they are part of is held", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    try {
+      await use(["a"], 10, 30);
+      const [owner, path] = [{}, join(folder, "a.gguf")];
+      const before = statSync(path).mtimeMs;
+      markWhileHeld(owner, [path]);
+      vi.advanceTimersByTime(60_000);
+      await expect.poll(() => statSync(path).mtimeMs).toBeGreaterThan(before);
+      expect(owner).toEqual({});
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("is cleared, but for what another process writes", async () => {

@@ -98,6 +98,20 @@ export async function markUsed(path: string): Promise<void> {
   await utimes(path, now, now);
 }
 
+/** Milliseconds between marks of files that may be opened again. */
+const USED_EVERY = 60_000;
+
+/** Marks files as used again and again while an object is reachable, so that others are deleted first. */
+export function markWhileHeld(owner: object, paths: readonly string[]): void {
+  if (paths.length === 0) return;
+  const held = new WeakRef(owner);
+  const timer = setInterval(() => {
+    if (held.deref() === undefined) return clearInterval(timer);
+    for (const path of paths) markUsed(path).catch(() => undefined);
+  }, USED_EVERY);
+  timer.unref();
+}
+
 /** All files of the cache, the least recently used first. Leaves out files of others, and those that are being written. */
 export async function cacheEntries(settings: ModelCacheSettings): Promise<CacheEntry[]> {
   const found = await Promise.all(

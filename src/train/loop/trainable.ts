@@ -121,7 +121,7 @@ export class TrainableDecoder {
       gradientOutputs.set(parameter, list);
     }
     const frozen = new Map([...decoder.weights].filter(([input]) => !trained.has(input)));
-    const bound = await bindWeights({ spec, weights: frozen }, source, { signal });
+    const bound = await bindWeights({ spec, weights: frozen }, source, { signal, threads });
     const sessions = sessionsOf(outputs, bound.weights, threads);
     const parameters = lora
       ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
