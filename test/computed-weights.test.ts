@@ -29,7 +29,13 @@ import { readFolder } from "./support/numbers.js";
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 const CACHE = at("cache");
-const files = () => (existsSync(join(CACHE, "weights")) ? readdirSync(join(CACHE, "weights")) : []);
+/** Without those that are being written to the disk, or removed. */
+const files = () =>
+  (existsSync(join(CACHE, "weights")) ? readdirSync(join(CACHE, "weights")) : []).filter((name) =>
+    /\.safetensors$/.test(name),
+  );
+const settled = () =>
+  vi.waitFor(() => expect(readdirSync(join(CACHE, "weights"))).toEqual(files()), { interval: 5, timeout: 20_000 });
 
 /** Bytes of the largest constant that was part of a graph since the test began. */
 let largest = 0;
@@ -49,7 +55,8 @@ beforeAll(async () => {
 beforeEach(() => {
   LIMITS.bytesInMemory = 0;
   largest = 0;
-  rmSync(CACHE, { recursive: true, force: true });
+  // What the last test wrote may still be on its way to the disk.
+  rmSync(CACHE, { recursive: true, force: true, maxRetries: 5 });
 });
 afterEach(() => {
   LIMITS.bytesInMemory = limit;
@@ -200,17 +207,25 @@ describe("a file of the cache", () => {
     await expect(stopped).rejects.toMatchObject({ code: "cancelled" });
     expect(files()).toEqual([]);
     const wanted = await scores(soup);
+    await settled();
     const [name = ""] = files();
     const path = join(CACHE, "weights", name);
     rmSync(path);
     mkdirSync(`${path}.partial`);
     writeFileSync(join(`${path}.partial`, "model.safetensors"), "half of it");
     expect(await scores(soup)).toEqual(wanted);
+    await settled();
     expect(files()).toEqual([basename(path)]);
+    // Killed before the disk had it: of the right length, with other bytes.
+    writeFileSync(path, Buffer.alloc(statSync(path).size));
+    mkdirSync(`${path}.partial`);
+    expect(await scores(soup)).toEqual(wanted);
+    await settled();
   });
 
   it("is made again where a part of it is missing", async () => {
     const wanted = await scores(soup);
+    await settled();
     const path = join(CACHE, "weights", files()[0] as string);
     truncateSync(path, statSync(path).size - 1);
     expect(await scores(soup)).toEqual(wanted);

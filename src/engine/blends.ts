@@ -13,6 +13,7 @@ import {
   type ModelCacheSettings,
   markUsed,
   modelCacheSettings,
+  requireWhole,
   stampOf,
 } from "../kit/files/index.js";
 import { bytesPerElement, elementCount, FormatError, type Progress, VERSION } from "../kit/index.js";
@@ -118,7 +119,8 @@ export async function placeBlends(
         });
         await runBlends(targets, { outputs: [path] }, sources, measured, options);
         await requireUnchanged(sources.values(), "the prepared weights would mix old and new. Run it again.");
-        await folder.commitFile(FILE);
+        // A disk takes longer than the threads.
+        await folder.commitFileEarly(FILE);
       } catch (error) {
         throw await folder.abandon(error);
       }
@@ -189,6 +191,7 @@ async function findBlends(keys: ReadonlySet<string>, cache: ModelCacheSettings):
   for (const { path, kind, isPartial } of entries.toReversed()) {
     if (kind !== "weights" || isPartial) continue;
     if (found.size === keys.size) break;
+    if (!(await requireWhole(path))) continue;
     const file = await openSafetensors(path).catch(async (error: unknown) => {
       if (!(error instanceof FormatError)) throw error;
       await rm(path, { force: true });

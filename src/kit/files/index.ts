@@ -29,6 +29,7 @@ export {
   markUsed,
   markWhileHeld,
   modelCacheSettings,
+  requireWhole,
 } from "./model-cache.js";
 export {
   changesOf,

@@ -83,13 +83,24 @@ export async function cachedFile(
   const path = join(folder, `${digest}${KINDS[kind]}`);
   await makeCacheFolder(folder);
   const writeOnce = async () => {
-    if (await exists(path)) return;
+    if ((await exists(path)) && (await requireWhole(path))) return;
     await makeRoom(path, file, settings);
     await write(path);
   };
   await waitWhileLocked(writeOnce, { cancelled: "stopped while another process wrote the model", signal });
   await markUsed(path);
   return path;
+}
+
+/**
+ * Deletes a file that the disk may not hold, as its process was killed before that.
+ * @returns whether it is whole, and still there
+ */
+export async function requireWhole(path: string): Promise<boolean> {
+  const partial = path + PARTIAL;
+  if ((await isLocked(partial)) || !(await exists(partial))) return true;
+  await rm(path, { force: true });
+  return false;
 }
 
 /** Makes a file of the cache the most recently used one. */
