@@ -109,6 +109,17 @@ describe("the cache of models", () => {
     );
   });
 
+  it("deletes what killed runs have left before whole files, even if it is newer", async () => {
+    await use(["a", "b"], 10, 30);
+    const left = join(folder, "killed.gguf.partial");
+    mkdirSync(left);
+    writeFileSync(join(left, "data"), "x".repeat(20));
+    const settings = { folder: root, mostBytes: 1e6 };
+    const bytes = (await cacheEntries(settings)).reduce((sum, entry) => sum + entry.bytes, 0);
+    await cachedFile(file("c", 10), { folder: root, mostBytes: bytes });
+    expect(names()).toEqual(["a.gguf", "b.gguf", "c.gguf"]);
+  });
+
   it("has one limit for files of all kinds, and keeps those that a new one is used with", async () => {
     await use(["a", "b"], 10, 30);
     const settings = { folder: root, mostBytes: 30 };

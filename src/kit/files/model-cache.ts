@@ -166,6 +166,8 @@ async function makeRoom(path: string, { bytes, keep = [] }: CachedFile, settings
       { file: path, expected: `${bytes} bytes`, actual: `${most} bytes` },
     );
   }
+  // What a killed run has left is of no use but to the same run.
+  deletable.sort((a, b) => Number(b.isPartial) - Number(a.isPartial));
   let total = others.reduce((sum, entry) => sum + entry.bytes, 0);
   for (const entry of deletable) {
     if (total + bytes <= settings.mostBytes && free >= bytes) break;
