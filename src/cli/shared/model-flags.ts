@@ -86,7 +86,7 @@ export function factsOf(
   how: { readonly backend: BackendName | undefined; readonly computed: number },
 ): string[] {
   if (backend === "llama") return [`${program} (${isGguf(source) ? "a GGUF file" : "--backend llama"})`];
-  const merged = how.computed > 0 ? [`${formatBytes(how.computed)} merged in memory`] : [];
+  const merged = how.computed > 0 ? [`${formatBytes(how.computed)} merged`] : [];
   return [`embedded engine (${how.backend ? "--backend engine" : "the default"})`, ...merged];
 }
 

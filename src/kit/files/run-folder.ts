@@ -126,6 +126,28 @@ export class RunFolder extends LockedFolder {
     await this.discard();
   }
 
+  /**
+   * Gives one file of the folder the final name at once, and syncs it to disk meanwhile. The folder is there until that is done:
+   * locked, or left by a process that did not finish, whose file may not be on the disk.
+   * @returns what settles when the file is on the disk; the file is deleted if it cannot be
+   * @throws OutputError if the name has been taken
+   */
+  async commitFileEarly(name: string): Promise<{ readonly synced: Promise<void> }> {
+    if (await exists(this.path, { link: true })) throw this.#taken();
+    await rename(join(this.partial, name), this.path);
+    const sync = async () => {
+      await syncFile(this.path, "r");
+      await syncFolder(dirname(this.path));
+      // In one step, as a folder without a lock means that this was not done.
+      await rename(this.partial, this.#discarded);
+    };
+    const synced = sync()
+      .catch(() => rm(this.path, { force: true }))
+      .finally(() => this.discard())
+      .finally(() => rm(this.#discarded, { recursive: true, force: true }));
+    return { synced };
+  }
+
   #taken(): OutputError {
     return new OutputError(`${this.path} was created by another program during the run; move it away first`, {
       file: this.path,
