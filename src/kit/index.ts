@@ -35,6 +35,7 @@ export {
   systemMessage,
   usageError,
 } from "./errors.js";
+export { type FreeMemory, freeMemory } from "./free-memory.js";
 export { endWithParent, startGuarded } from "./guard/child.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/guarded.js";
 export {
