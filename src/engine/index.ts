@@ -20,7 +20,19 @@ export {
 } from "./engine.js";
 export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";
-export { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
+export {
+  cacheBytes,
+  estimateEngine,
+  fitsIn,
+  type MemoryEstimate,
+  type MemoryUse,
+  programBytes,
+  requireMemory,
+  summed,
+  tokensOf,
+  weightSizes,
+} from "./memory.js";
+export { type EngineSource, isHere, type ModelSource, openModelSource } from "./model-source.js";
 export {
   fillsBlocks,
   jobsOf,

@@ -3,7 +3,7 @@
 import { groupBy } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Wanted } from "./loaded-decoder.js";
-import { extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
+import { DEFAULT_BATCH, extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
 import { requireWhole } from "./sampling.js";
 
 export interface ScoreOptions {
@@ -25,8 +25,6 @@ export interface Scores {
   /** Whether each of them is the most likely one. */
   readonly greedy: readonly boolean[];
 }
-
-const DEFAULT_BATCH = 8;
 
 /** Scores texts. @returns in the order of the requests */
 export async function scoreTexts(

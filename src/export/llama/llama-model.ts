@@ -1,11 +1,18 @@
 // A GGUF file in llama.cpp as the model of an engine.
 
 import { availableParallelism } from "node:os";
-import { answerAll, type TokenModel, together } from "../../engine/index.js";
+import {
+  answerAll,
+  type MemoryEstimate,
+  type MemoryUse,
+  requireMemory,
+  type TokenModel,
+  together,
+} from "../../engine/index.js";
 import { LayergraftError, messageOf, usageError } from "../../kit/index.js";
 import { llamaSchema } from "./answer-grammar.js";
 import type { Llama, LlamaContext, LlamaFile, LlamaLibrary } from "./library.js";
-import { READ_TOKENS, Sequences } from "./sequences.js";
+import { contextSize as contextFor, READ_TOKENS, Sequences } from "./sequences.js";
 
 export interface LlamaModelOptions {
   readonly library: LlamaLibrary;
@@ -18,11 +25,11 @@ export interface LlamaModelOptions {
   /** Most tokens of prompt and answer together; default the model's. */
   readonly context?: number | undefined;
   readonly notes: readonly string[];
+  /** What the model takes with texts. */
+  readonly estimate: (use: MemoryUse) => MemoryEstimate;
 }
 
 const BATCH = 8;
-/** A context for longer texts replaces one that is too small, so sizes grow in steps. */
-const LEAST_CONTEXT = 512;
 /** node-llama-cpp's grammars of schemas end with it. */
 const GRAMMAR_END = "\n\n\n\n";
 
@@ -34,16 +41,21 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       rows,
       vocabularySize,
       contextLength: length,
-      open: () => openContext(file, rows, length, threads),
+      open: () => {
+        const { weights, ...estimate } = options.estimate({ texts: rows, tokens: length });
+        const room = { ...estimate, weights: 0, total: estimate.total - weights };
+        const advice = () => `Use ${rows > 1 ? "a smaller batch, " : ""}fewer new tokens or a smaller context.`;
+        requireMemory({ what: `Computing ${describeTexts(rows, length)}`, estimate: room, advice });
+        return openContext(file, rows, length, threads);
+      },
     });
   let kept: Sequences | undefined;
   const batches: Sequences[] = [];
   /** Sequences for texts of up to `length` tokens. They are used by one call at a time. */
   const sequencesFor = async (rows: number, length: number): Promise<Sequences> => {
     if (kept && kept.rows >= rows && kept.contextLength >= Math.min(length, contextLength)) return kept;
-    const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_CONTEXT, length)));
     await kept?.close();
-    kept = open(rows, Math.min(contextLength, size));
+    kept = open(rows, contextFor(length, contextLength));
     return kept;
   };
   let turn: Promise<unknown> = Promise.resolve();
@@ -117,6 +129,10 @@ async function schemaGrammar(llama: Llama, schema: object): Promise<object> {
   return llama.createGrammar({ grammar: grammar.replace(/^integer-number-rule ::= .*$/m, whole) });
 }
 
+function describeTexts(count: number, tokens: number): string {
+  return `${count === 1 ? "a text" : `${count} texts at once`} of ${tokens} tokens`;
+}
+
 async function openContext(
   file: LlamaFile,
   sequences: number,
@@ -133,10 +149,9 @@ async function openContext(
     });
   } catch (error) {
     const message = messageOf(error);
-    const texts = sequences === 1 ? "a text" : `${sequences} texts`;
     throw new LayergraftError(
       "memory",
-      `llama.cpp has no memory for ${texts} of ${contextSize} tokens: ${message}. Use a smaller batch, fewer new tokens or a smaller context.`,
+      `llama.cpp has no memory for ${describeTexts(sequences, contextSize)}: ${message}. Use a smaller batch, fewer new tokens or a smaller context.`,
       {},
       error,
     );

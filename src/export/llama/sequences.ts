@@ -20,6 +20,11 @@ import type { DrawOptions, LlamaContext, LlamaSequence, NextRequest, NextResult,
 
 /** Tokens read at once; a cancelled answer ends after them. */
 export const READ_TOKENS = 128;
+/** A context for longer texts replaces one that is too small, so sizes grow in steps. */
+const LEAST_CONTEXT = 512;
+/** Tokens of the context for a text of so many. @param most those of the model */
+export const contextSize = (tokens: number, most: number): number =>
+  Math.min(most, 2 ** Math.ceil(Math.log2(Math.max(LEAST_CONTEXT, tokens))));
 /** The largest logit is that of the token that greedy decoding selects. */
 const GREEDY = {
   token: true,

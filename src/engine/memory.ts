@@ -1,0 +1,215 @@
+// What a model takes in memory, from sizes alone, and the refusal of one that does not fit.
+
+import type { DecoderSpec, StoredWeight } from "../families/index.js";
+import { elementCount, type FreeMemory, freeMemory, LayergraftError } from "../kit/index.js";
+import { formatBytes } from "../kit/printing/index.js";
+import { cacheParts } from "./model/feeds.js";
+import { readSpec } from "./model/read-spec.js";
+import { locateWeights, weightsOf } from "./model/weight-names.js";
+import type { ModelSource } from "./model-source.js";
+import { logitsTokens, PASS_TOKENS } from "./prefill.js";
+
+/** Bytes at the peak, by what they are for; 0 where there is none. */
+export interface MemoryEstimate {
+  /** Weights in the type that they have in memory, with the copies that loading makes. */
+  readonly weights: number;
+  /** Gradients, moments and masters of what is trained. */
+  readonly optimizer: number;
+  /** Keys and values, and states of recurrences, of all texts. */
+  readonly cache: number;
+  readonly logits: number;
+  /** What a pass computes between weights and logits; in training, what the way back reads. */
+  readonly activations: number;
+  /** Node.js and the libraries. */
+  readonly program: number;
+  /** All of these. */
+  readonly total: number;
+  /** Weights that stay in their files, of which a pass reads rows or experts. Not part of the total. */
+  readonly mapped: number;
+}
+
+/** What a model is run with. */
+export interface MemoryUse {
+  /** Texts computed at once. Default: 1. */
+  readonly texts?: number | undefined;
+  /** Tokens of each, prompt and answer together. Default: 512, or the model's if fewer. */
+  readonly tokens?: number | undefined;
+  /** Whether every token is scored; default false: the last one of each text. */
+  readonly scored?: boolean | undefined;
+  /** Whether weights are shared with other models (`asFloats`). Default: false. */
+  readonly shared?: boolean | undefined;
+}
+
+export const FLOAT32 = 4;
+const DEFAULT_TOKENS = 512;
+/** Node.js, ONNX Runtime and its arenas. Measured, docs/machines.md. */
+const PROGRAM = 150e6;
+/** A tokenizer's tables and the same in its file, for each token. */
+const TOKENIZER = 300;
+/** Copies of a pass's logits: raw, as log-probabilities, and on their way to JavaScript. */
+const LOGITS_COPIES = 3;
+/** Copies of a pass's scores of keys: raw, masked, as shares. */
+const SCORES_COPIES = 3;
+
+/** The sum of the parts. */
+export function summed(parts: Omit<MemoryEstimate, "total" | "mapped">, mapped = 0): MemoryEstimate {
+  const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
+  return { ...parts, total, mapped };
+}
+
+/** Memory of the program with a model's tokenizer. */
+export const programBytes = (spec: DecoderSpec, own = PROGRAM): number => own + TOKENIZER * spec.vocabularySize;
+
+/** Tokens of a text where nothing says how many. */
+export const tokensOf = ({ contextLength }: DecoderSpec, { tokens }: MemoryUse): number =>
+  tokens ?? Math.min(DEFAULT_TOKENS, contextLength);
+
+/**
+ * What the embedded engine takes at its peak. Weights become float32 there, but for tables of which rows are read, and
+ * for experts, which stay in their files.
+ * @throws CheckpointError if the engine does not run the model
+ */
+export function estimateEngine(source: Pick<ModelSource, "config" | "tensors" | "name">, use: MemoryUse = {}) {
+  const spec = readSpec(source.config, source.tensors.keys());
+  const { floats, largest, mapped } = weightSizes(spec, source);
+  // A matrix is packed for the processor while all others are there.
+  const weights = floats + (use.shared ? mapped : largest);
+  return summed({ weights, ...passSizes(spec, use), program: programBytes(spec) }, use.shared ? 0 : mapped);
+}
+
+/** What texts take besides weights and program. */
+function passSizes(spec: DecoderSpec, use: MemoryUse) {
+  const { texts = 1, scored = false } = use;
+  const tokens = tokensOf(spec, use);
+  const passed = Math.min(PASS_TOKENS, Math.max(texts * tokens, texts));
+  const wanted = scored ? Math.min(passed, logitsTokens(spec.vocabularySize)) : texts;
+  return {
+    optimizer: 0,
+    cache: cacheBytes(spec, texts, tokens),
+    logits: LOGITS_COPIES * FLOAT32 * wanted * spec.vocabularySize,
+    activations: passBytes(spec, passed, tokens),
+  };
+}
+
+/** Bytes of the weights as float32 and of the largest of them, and those that stay in their files as they are stored. */
+export function weightSizes(
+  spec: DecoderSpec,
+  { tensors, name }: Pick<ModelSource, "tensors" | "name">,
+): { floats: number; largest: number; mapped: number } {
+  const { stored } = locateWeights(spec, tensors.keys(), name);
+  // The embedding is a matrix of the computation where it is the head, too.
+  const tables = [spec.head ? spec.embedding : undefined, spec.layerInputs?.embedding];
+  const inFiles = new Set<StoredWeight | undefined>([
+    ...tables,
+    ...spec.layers.flatMap(({ experts }) => {
+      const matrices = [experts?.gate, experts?.up, experts?.gateUp, experts?.down];
+      return matrices.flatMap((one) => one?.weights ?? []);
+    }),
+  ]);
+  let [floats, largest, mapped] = [0, 0, 0];
+  const seen = new Set<string>();
+  for (const weight of weightsOf(spec)) {
+    const key = `${weight.name} ${weight.rows?.from}`;
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const elements = elementCount(weight.shape);
+    if (inFiles.has(weight)) {
+      const dtype = tensors.get(stored.get(weight.name) ?? "")?.dtype;
+      mapped += elements * (dtype === "BF16" || dtype === "F16" ? 2 : FLOAT32);
+      continue;
+    }
+    floats += FLOAT32 * elements;
+    largest = Math.max(largest, FLOAT32 * elements);
+  }
+  return { floats, largest, mapped };
+}
+
+/** Bytes of the cache of texts of so many tokens. @param bytes of a number */
+export function cacheBytes(spec: DecoderSpec, texts: number, tokens: number, bytes = FLOAT32): number {
+  return cacheParts(spec).reduce((sum, { kind, strips, length, width }) => {
+    return sum + bytes * texts * strips * width * (kind === "positions" ? tokens : length);
+  }, 0);
+}
+
+/** Bytes between weights and logits for so many new tokens, after up to so many. */
+function passBytes(spec: DecoderSpec, passed: number, tokens: number): number {
+  const scores = SCORES_COPIES * spec.heads * tokens;
+  const widths = 8 * spec.hidden + 3 * spec.feedForward + 3 * spec.heads * spec.headDim;
+  return FLOAT32 * passed * (scores + widths);
+}
+
+/**
+ * Refuses a model that does not fit into the engine.
+ * @throws LayergraftError code `memory`
+ */
+export function requireEngineMemory(source: Pick<ModelSource, "config" | "tensors" | "name">, use: MemoryUse): void {
+  const elements = [...source.tensors.values()].reduce((sum, { shape }) => sum + elementCount(shape), 0);
+  const advice = ({ bytes }: FreeMemory) => {
+    const sizes = LLAMA_TYPES.map(({ type, bits }) => ({ type, size: (elements * bits) / 8 + LLAMA_PROGRAM }));
+    const fitting = sizes.find(({ size }) => size <= bytes) ?? sizes.at(-1);
+    return `Run it in llama.cpp, which takes about ${formatBytes(fitting?.size ?? 0)}: --backend llama --type ${fitting?.type}.`;
+  };
+  requireMemory({ what: `${source.name} in float32`, estimate: estimateEngine(source, use), advice });
+}
+
+/** Bits of a weight in llama.cpp's usual types. */
+const LLAMA_TYPES = [
+  { type: "q8_0", bits: 8.5 },
+  { type: "q4_k_m", bits: 8 },
+];
+const LLAMA_PROGRAM = 500e6;
+
+/**
+ * Refuses texts for which an open model has no memory left.
+ * @throws LayergraftError code `memory`
+ */
+export function requireRoom(spec: DecoderSpec, use: MemoryUse): void {
+  const estimate = summed({ weights: 0, ...passSizes(spec, use), program: 0 });
+  const { texts = 1, tokens } = use;
+  const what = `Computing ${texts === 1 ? "a text" : `${texts} texts at once`} of ${tokens} tokens`;
+  const advice = () => `Use ${texts > 1 ? "a smaller batch (--batch), or " : ""}shorter texts or answers.`;
+  requireMemory({ what, estimate, advice });
+}
+
+/** What would take the memory, and what to do where it does not fit. */
+export interface MemoryNeed {
+  /** Beginning of the sentence, such as "qwen in float32". */
+  readonly what: string;
+  readonly estimate: MemoryEstimate;
+  /** Sentences about the way that does fit. Default: none. */
+  readonly advice?: ((free: FreeMemory) => string) | undefined;
+}
+
+/** Bytes that are still to be taken: those of the program are taken already. */
+const needed = ({ total, program }: MemoryEstimate): number => total - program;
+
+/** Whether what is estimated fits into memory that is free. */
+export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {
+  return needed(estimate) <= free.bytes;
+}
+
+/**
+ * Refuses what does not fit into the memory that is free.
+ * @throws LayergraftError code `memory`, with the bytes needed in `where.expected` and those free in `where.actual`
+ */
+export function requireMemory({ what, estimate, advice }: MemoryNeed, free = freeMemory()): void {
+  if (fitsIn(estimate, free)) return;
+  const counted = needed(estimate);
+  const { weights, optimizer, cache, logits, activations } = estimate;
+  const parts = Object.entries({ weights, optimizer, cache, logits, activations })
+    .filter(([, bytes]) => bytes >= counted / 100)
+    .map(([part, bytes]) => `${part} ${formatBytes(bytes)}`);
+  const least = Math.ceil((1.1 * counted) / 1e9);
+  const way = [...(advice ? [advice(free)] : []), `To try anyway, set LAYERGRAFT_MEMORY=${least}GB.`].join(" ");
+  throw new LayergraftError(
+    "memory",
+    `${what} needs about ${formatBytes(counted)} of memory (${parts.join(", ")}), but ${describeFree(free)}. ${way}`,
+    { expected: `${Math.round(counted)}`, actual: `${Math.round(free.bytes)}` },
+  );
+}
+
+/** `21.9 GB are free`, with what says so. */
+export function describeFree({ bytes, limit }: FreeMemory): string {
+  if (limit === "setting") return `LAYERGRAFT_MEMORY is ${formatBytes(bytes)}`;
+  return `${formatBytes(bytes)} ${limit === "container" ? "of this container" : ""}are free`.replace("  ", " ");
+}
