@@ -22,6 +22,7 @@ export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";
 export {
   cacheBytes,
+  describeFree,
   estimateEngine,
   fitsIn,
   type MemoryEstimate,
