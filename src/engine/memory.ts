@@ -24,6 +24,8 @@ export interface MemoryEstimate {
   readonly program: number;
   /** All of these. */
   readonly total: number;
+  /** Copies that are made only where memory is left, such as of a state that is written. Part of the total. */
+  readonly spare: number;
   /** Weights that stay in their files, of which a pass reads rows or experts. Not part of the total. */
   readonly mapped: number;
 }
@@ -51,8 +53,12 @@ const LOGITS_COPIES = 3;
 /** Copies of a pass's scores of keys: raw, masked, as shares. */
 const SCORES_COPIES = 3;
 
-/** The sum of the parts. */
-export function summed(parts: Omit<MemoryEstimate, "total" | "mapped">, mapped = 0): MemoryEstimate {
+type Parts = Omit<MemoryEstimate, "total" | "mapped">;
+
+/** The sum of the parts; those that are missing are 0. */
+export function summed(given: Partial<Parts>, mapped = 0): MemoryEstimate {
+  const none: Parts = { weights: 0, optimizer: 0, cache: 0, logits: 0, activations: 0, program: 0, spare: 0 };
+  const parts = { ...none, ...given };
   const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
   return { ...parts, total, mapped };
 }
@@ -84,7 +90,6 @@ function passSizes(spec: DecoderSpec, use: MemoryUse) {
   const passed = Math.min(PASS_TOKENS, Math.max(texts * tokens, texts));
   const wanted = scored ? Math.min(passed, logitsTokens(spec.vocabularySize)) : texts;
   return {
-    optimizer: 0,
     cache: cacheBytes(spec, texts, tokens),
     logits: LOGITS_COPIES * FLOAT32 * wanted * spec.vocabularySize,
     activations: passBytes(spec, passed, tokens),
@@ -146,8 +151,9 @@ export function requireEngineMemory(source: Pick<ModelSource, "config" | "tensor
   const elements = [...source.tensors.values()].reduce((sum, { shape }) => sum + elementCount(shape), 0);
   const advice = ({ bytes }: FreeMemory) => {
     const sizes = LLAMA_TYPES.map(({ type, bits }) => ({ type, size: (elements * bits) / 8 + LLAMA_PROGRAM }));
-    const fitting = sizes.find(({ size }) => size <= bytes) ?? sizes.at(-1);
-    return `Run it in llama.cpp, which takes about ${formatBytes(fitting?.size ?? 0)}: --backend llama --type ${fitting?.type}.`;
+    const fitting = sizes.find(({ size }) => size <= bytes);
+    if (!fitting) return "Use a smaller model, or a machine with more memory.";
+    return `Run it in llama.cpp, which needs about ${formatBytes(fitting.size)}: --backend llama --type ${fitting.type}.`;
   };
   requireMemory({ what: `${source.name} in float32`, estimate: estimateEngine(source, use), advice });
 }
@@ -164,7 +170,7 @@ const LLAMA_PROGRAM = 500e6;
  * @throws LayergraftError code `memory`
  */
 export function requireRoom(spec: DecoderSpec, use: MemoryUse): void {
-  const estimate = summed({ weights: 0, ...passSizes(spec, use), program: 0 });
+  const estimate = summed(passSizes(spec, use));
   const { texts = 1, tokens } = use;
   const what = `Computing ${texts === 1 ? "a text" : `${texts} texts at once`} of ${tokens} tokens`;
   const advice = () => `Use ${texts > 1 ? "a smaller batch (--batch), or " : ""}shorter texts or answers.`;
@@ -180,8 +186,8 @@ export interface MemoryNeed {
   readonly advice?: ((free: FreeMemory) => string) | undefined;
 }
 
-/** Bytes that are still to be taken: those of the program are taken already. */
-const needed = ({ total, program }: MemoryEstimate): number => total - program;
+/** Bytes that must be free: those of the program are taken already. */
+const needed = ({ total, program, spare }: MemoryEstimate): number => total - program - spare;
 
 /** Whether what is estimated fits into memory that is free. */
 export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {

@@ -1,6 +1,7 @@
 // What training takes in memory, from sizes alone.
 
 import {
+  fitsIn,
   type MemoryEstimate,
   type ModelSource,
   programBytes,
@@ -9,7 +10,7 @@ import {
   weightSizes,
 } from "../engine/index.js";
 import { type DecoderSpec, locateWeights, readSpec } from "../engine/model/index.js";
-import { elementCount } from "../kit/index.js";
+import { elementCount, type FreeMemory } from "../kit/index.js";
 import { factorsOf, type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
 import { LORA_DEFAULTS } from "./run/run-schema.js";
 
@@ -29,6 +30,8 @@ export interface TrainingUse {
 }
 
 const FLOAT32 = 4;
+/** Weights and two moments: what a state has, which a copy of is written. */
+const STATE_COPIES = 3;
 /** Weights, gradients and two moments, each as float32. */
 const TRAINED_COPIES = 4;
 /** Copies of a batch's logits: raw, as log-probabilities, their gradient and its products. */
@@ -54,10 +57,10 @@ export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryE
     {
       weights: frozen * (use.heldOut ? 2 : 1),
       optimizer: TRAINED_COPIES * FLOAT32 * elements,
-      cache: 0,
       logits: LOGITS_COPIES * FLOAT32 * tokens * spec.vocabularySize,
       activations: keptBytes(spec, tokens, use.tokens),
       program: programBytes(spec, PROGRAM),
+      spare: STATE_COPIES * FLOAT32 * elements,
     },
     lora ? mapped : 0,
   );
@@ -65,11 +68,10 @@ export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryE
 
 /** Refuses training that does not fit. @throws LayergraftError code `memory` */
 export function requireTrainingMemory(source: ModelSource, use: TrainingUse): void {
-  const what = `${use.method === "lora" ? "LoRA" : "Full"} training of ${source.name}, ${use.texts} x ${use.tokens} tokens at once,`;
-  const advice = ({ bytes }: { readonly bytes: number }) => {
+  const what = `${use.method === "lora" ? "LoRA" : "Full"} training of ${[...source.sources.values()][0]?.name ?? source.name}, ${use.texts} x ${use.tokens} tokens at once,`;
+  const advice = (free: FreeMemory) => {
     const fits = (other: Partial<TrainingUse>) => {
-      const { total, program } = estimateTraining(source, { ...use, ...other });
-      return total - program <= bytes;
+      return fitsIn(estimateTraining(source, { ...use, ...other }), free);
     };
     if (fits({ texts: 1 })) return "Use a smaller --batch, with --accumulation for the rest.";
     if (use.method === "full" && fits({ texts: 1, method: "lora", trained: undefined, lora: undefined }))

@@ -14,7 +14,7 @@ import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { freeMemory, LayergraftError, usageError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { isRecipeFile } from "../../merge/index.js";
-import { planGguf } from "../gguf/plan-gguf.js";
+import { ggufPlanner } from "../gguf/plan-gguf.js";
 import { FILE_TYPE_NAMES, type FileType } from "../gguf/tensor-types.js";
 import { INSTALL_LLAMA, loadLibrary } from "./library.js";
 import { estimateExport } from "./llama-memory.js";
@@ -98,50 +98,51 @@ export async function chooseBackend(
   }
   const { folder, hub } = options;
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } });
-  const engine = (reason: string) => ({ choice: { name: "engine", reason } as const, opened });
   const estimate = estimateEngine(opened, { shared: options.shared });
   const free = freeMemory();
   const fits = fitsIn(estimate, free);
-  if (fits && (prefer === "exact" || !(await isWritten(source, folder)))) return engine("the default");
+  const usual = { choice: { name: "engine", reason: "the default" } as const, opened };
+  if (fits && (prefer === "exact" || !(await isWritten(source, folder)))) return usual;
   const library = await loadLibrary(options.load).catch(() => undefined);
-  if (fits && !library) return engine("the default");
-  const exports: { readonly type: FileType; readonly size: MemoryEstimate }[] = [];
-  for (const one of SMALLER) {
-    const plan = await planGguf(opened, { type: one }).catch((error: unknown) => {
-      if (error instanceof LayergraftError) return undefined;
-      throw error;
-    });
-    if (plan) exports.push({ type: one, size: estimateExport(plan) });
-    if (plan && fitsIn(estimateExport(plan), free)) break;
-  }
-  const fitting = exports.find(({ size }) => fitsIn(size, free));
+  if (fits && !library) return usual;
+  const exports = await estimateExports(opened);
+  const fitting = exports instanceof LayergraftError ? undefined : exports.find(({ size }) => fitsIn(size, free));
+  const inLlama = (why: string) => {
+    return { choice: { name: "llama", type: fitting?.type, reason: `${fitting?.type}, ${why}` } as const, opened };
+  };
   if (fits) {
-    if (fitting?.type !== DEFAULT_TYPE) return engine("the default, as llama.cpp does not run this model");
-    const reason = `${DEFAULT_TYPE}, faster than --backend engine, which is exact`;
-    return { choice: { name: "llama", type: fitting.type, reason }, opened };
+    return fitting?.type === DEFAULT_TYPE ? inLlama("for speed; --backend engine computes in float32") : usual;
   }
   if (fitting && library) {
-    const reason = `${fitting.type}, as float32 needs ${formatBytes(estimate.total)} and ${formatBytes(free.bytes)} are free`;
-    return { choice: { name: "llama", type: fitting.type, reason }, opened };
+    return inLlama(`as float32 needs ${formatBytes(estimate.total)} and ${formatBytes(free.bytes)} are free`);
   }
-  const smallest = fitting ?? exports.at(-1);
-  requireMemory({
-    what: `${opened.name} in float32`,
-    estimate,
-    advice: () => adviceOf(smallest, fitting !== undefined),
-  });
-  return engine("the default");
+  requireMemory({ what: `${opened.name} in float32`, estimate, advice: () => adviceOf(exports, fitting) });
+  return usual;
+}
+
+interface SizedExport {
+  readonly type: FileType;
+  readonly size: MemoryEstimate;
+}
+
+/** What the types take that are tried where float32 does not fit; an error where llama.cpp does not run the model. */
+async function estimateExports(source: ModelSource): Promise<readonly SizedExport[] | LayergraftError> {
+  try {
+    const plan = await ggufPlanner(source);
+    return SMALLER.map((type) => ({ type, size: estimateExport(plan({ type })) }));
+  } catch (error) {
+    if (error instanceof LayergraftError) return error;
+    throw error;
+  }
 }
 
 /** What to do about a model that does not fit, where llama.cpp is not installed or does not help. */
-function adviceOf(
-  smallest: { readonly type: FileType; readonly size: MemoryEstimate } | undefined,
-  fits: boolean,
-): string {
-  if (!smallest) return "llama.cpp does not run it either: use a machine with more memory.";
-  const size = `about ${formatBytes(smallest.size.total)} as ${smallest.type}`;
-  if (!fits) return `llama.cpp needs ${size}, which is too much, too.`;
-  return `llama.cpp needs ${size}. Install it next to layergraft: ${INSTALL_LLAMA}.`;
+function adviceOf(exports: readonly SizedExport[] | LayergraftError, fitting: SizedExport | undefined): string {
+  if (exports instanceof LayergraftError) return exports.message;
+  const smallest = exports.reduce((a, b) => (a.size.total <= b.size.total ? a : b));
+  const needs = ({ type, size }: SizedExport) => `llama.cpp needs about ${formatBytes(size.total)} as ${type}`;
+  if (!fitting) return `${needs(smallest)}, which is too much, too.`;
+  return `${needs(fitting)}. Install it next to layergraft: ${INSTALL_LLAMA}.`;
 }
 
 /** Whether a source is on a disk as it is run: what a recipe computes would be exported for each change of it. */

@@ -18,9 +18,11 @@ import type { GgufPlan } from "../gguf/plan-gguf.js";
 import { contextSize, READ_TOKENS } from "./sequences.js";
 
 /** Encodings that llama.cpp's CPU backend keeps in another order than in the file, besides the file's pages. */
-const REPACKED: ReadonlySet<string> = new Set(["Q4_0", "Q4_K", "Q6_K"]);
+const REPACKED: ReadonlySet<string> = new Set(["Q4_0", "Q4_K"]);
 /** Node.js, node-llama-cpp and its libraries. Measured, docs/machines.md. */
-const PROGRAM = 250e6;
+const PROGRAM = 190e6;
+/** What planning an export keeps of each token of a tokenizer. */
+const PLANNED_TOKEN = 750;
 /** Keys and values are float16 there. */
 const FLOAT16 = 2;
 const FLOAT32 = 4;
@@ -31,6 +33,8 @@ interface LlamaFileSizes {
   readonly bytes: number;
   /** Bytes of the tensors that are repacked. */
   readonly repacked: number;
+  /** Bytes that planning it takes. Default: 0. */
+  readonly planned?: number;
 }
 
 /** The estimate for an export that is planned. */
@@ -39,7 +43,8 @@ export function estimateExport(plan: GgufPlan, use: MemoryUse = {}): MemoryEstim
   const repacked = tensors.reduce((sum, { name, shape, encoding }) => {
     return sum + (isRepacked(name, encoding) ? encodedBytes(encoding, elementCount(shape)) : 0);
   }, 0);
-  return estimate(readSpec(source.config, source.tensors.keys(), "export"), { bytes: layout.bytes, repacked }, use);
+  const spec = readSpec(source.config, source.tensors.keys(), "export");
+  return estimate(spec, { bytes: layout.bytes, repacked, planned: PLANNED_TOKEN * spec.vocabularySize }, use);
 }
 
 /** The estimate for a GGUF file. @param source the same file as the engine reads it; undefined if it does not */
@@ -50,7 +55,7 @@ export function estimateGguf(path: string, source: ModelSource | undefined, use:
   }, 0);
   if (source) return estimate(readSpec(source.config, source.tensors.keys(), "export"), { bytes, repacked }, use);
   const weights = bytes + repacked;
-  return summed({ weights, optimizer: 0, cache: 0, logits: 0, activations: 0, program: PROGRAM });
+  return summed({ weights, program: PROGRAM });
 }
 
 /** Rows of the embedding are read, so it stays as it is. */
@@ -58,7 +63,7 @@ function isRepacked(name: string, encoding: string): boolean {
   return REPACKED.has(encoding.toUpperCase()) && name.startsWith("blk.");
 }
 
-function estimate(spec: DecoderSpec, { bytes, repacked }: LlamaFileSizes, use: MemoryUse): MemoryEstimate {
+function estimate(spec: DecoderSpec, { bytes, repacked, planned = 0 }: LlamaFileSizes, use: MemoryUse): MemoryEstimate {
   const { texts = 1 } = use;
   const cells = contextSize(tokensOf(spec, use), spec.contextLength);
   // Layers with a window keep that, in float16; states of recurrences are float32.
@@ -70,10 +75,9 @@ function estimate(spec: DecoderSpec, { bytes, repacked }: LlamaFileSizes, use: M
   const read = READ_TOKENS * Math.min(texts, 4);
   return summed({
     weights: bytes + repacked,
-    optimizer: 0,
     cache,
     logits: FLOAT32 * read * spec.vocabularySize,
     activations: FLOAT32 * read * (spec.heads * cells + 4 * spec.hidden + 2 * spec.feedForward),
-    program: programBytes(spec, PROGRAM),
+    program: programBytes(spec, PROGRAM) + planned,
   });
 }

@@ -2,7 +2,7 @@
 
 import { isAbsolute, join } from "node:path";
 import { estimateEngine, fitsIn, type MemoryEstimate, type ModelSource, openModelSource } from "../../engine/index.js";
-import { FILE_TYPE_NAMES, type FileType, planGguf } from "../../export/index.js";
+import { FILE_TYPE_NAMES, type FileType, ggufPlanner } from "../../export/index.js";
 import { estimateExport, estimateGguf, isGguf } from "../../export/llama/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { type FreeMemory, freeMemory, LayergraftError } from "../../kit/index.js";
@@ -90,11 +90,12 @@ export async function memoryTable(source: string, options: MemoryTableOptions = 
           "file",
         ),
       ]
-    : await Promise.all(
-        FILE_TYPE_NAMES.map((type) =>
-          row("llama", async () => estimateExport(await planGguf(read(), { type }), running), type),
-        ),
-      );
+    : await rowsOfTypes();
+  async function rowsOfTypes(): Promise<MemoryRow[]> {
+    const planner = ggufPlanner(read());
+    const of = (type: FileType) => async () => estimateExport((await planner)({ type }), running);
+    return Promise.all(FILE_TYPE_NAMES.map((type) => row("llama", of(type), type)));
+  }
   return {
     model: opened?.name ?? source,
     free,
