@@ -25,6 +25,7 @@ export {
   describeFree,
   estimateEngine,
   fitsIn,
+  keptBytes,
   type MemoryEstimate,
   type MemoryUse,
   programBytes,
@@ -33,7 +34,7 @@ export {
   tokensOf,
   weightSizes,
 } from "./memory.js";
-export { type EngineSource, isHere, type ModelSource, openModelSource } from "./model-source.js";
+export { type EngineSource, isHere, type ModelSource, openModelSource, sourceOf } from "./model-source.js";
 export {
   fillsBlocks,
   jobsOf,

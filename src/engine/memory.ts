@@ -1,7 +1,8 @@
 // What a model takes in memory, from sizes alone, and the refusal of one that does not fit.
 
 import type { DecoderSpec, StoredWeight } from "../families/index.js";
-import { elementCount, type FreeMemory, freeMemory, LayergraftError } from "../kit/index.js";
+import { elementCount, LayergraftError } from "../kit/index.js";
+import { type FreeMemory, freeMemory } from "../kit/memory/index.js";
 import { formatBytes } from "../kit/printing/index.js";
 import { cacheParts } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
@@ -11,7 +12,7 @@ import { logitsTokens, PASS_TOKENS } from "./prefill.js";
 
 /** Bytes at the peak, by what they are for; 0 where there is none. */
 export interface MemoryEstimate {
-  /** Weights in the type that they have in memory, with the copies that loading makes. */
+  /** Weights in the type that they have in memory, and what loading takes besides if that is more than texts take. */
   readonly weights: number;
   /** Gradients, moments and masters of what is trained. */
   readonly optimizer: number;
@@ -78,9 +79,11 @@ export const tokensOf = ({ contextLength }: DecoderSpec, { tokens }: MemoryUse):
 export function estimateEngine(source: Pick<ModelSource, "config" | "tensors" | "name">, use: MemoryUse = {}) {
   const spec = readSpec(source.config, source.tensors.keys());
   const { floats, largest, mapped } = weightSizes(spec, source);
-  // A matrix is packed for the processor while all others are there.
-  const weights = floats + (use.shared ? mapped : largest);
-  return summed({ weights, ...passSizes(spec, use), program: programBytes(spec) }, use.shared ? 0 : mapped);
+  const pass = passSizes(spec, use);
+  // A matrix is packed for the processor while all others are there. That is over when the first pass begins.
+  const packed = Math.max(0, largest - pass.cache - pass.logits - pass.activations);
+  const weights = floats + (use.shared ? mapped : packed);
+  return summed({ weights, ...pass, program: programBytes(spec) }, use.shared ? 0 : mapped);
 }
 
 /** What texts take besides weights and program. */
@@ -141,6 +144,14 @@ function passBytes(spec: DecoderSpec, passed: number, tokens: number): number {
   const scores = SCORES_COPIES * spec.heads * tokens;
   const widths = 8 * spec.hidden + 3 * spec.feedForward + 3 * spec.heads * spec.headDim;
   return FLOAT32 * passed * (scores + widths);
+}
+
+/** Bytes of what the way back reads of each layer. @param time tokens of a text */
+export function keptBytes(spec: DecoderSpec, tokens: number, time: number): number {
+  return spec.layers.reduce((sum, { kvHeads, headDim }) => {
+    const wide = 6 * spec.hidden + (2 * spec.heads + 4 * kvHeads) * headDim + 4 * spec.feedForward;
+    return sum + FLOAT32 * tokens * (wide + 2 * spec.heads * time);
+  }, 0);
 }
 
 /**

@@ -35,7 +35,6 @@ export {
   systemMessage,
   usageError,
 } from "./errors.js";
-export { type FreeMemory, freeMemory } from "./free-memory.js";
 export { endWithParent, startGuarded } from "./guard/child.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/guarded.js";
 export {

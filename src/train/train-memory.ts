@@ -2,6 +2,7 @@
 
 import {
   fitsIn,
+  keptBytes,
   type MemoryEstimate,
   type ModelSource,
   programBytes,
@@ -10,7 +11,8 @@ import {
   weightSizes,
 } from "../engine/index.js";
 import { type DecoderSpec, locateWeights, readSpec } from "../engine/model/index.js";
-import { elementCount, type FreeMemory } from "../kit/index.js";
+import { elementCount } from "../kit/index.js";
+import type { FreeMemory } from "../kit/memory/index.js";
 import { factorsOf, type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
 import { LORA_DEFAULTS } from "./run/run-schema.js";
 
@@ -88,12 +90,4 @@ function trainedParts(source: ModelSource, spec: DecoderSpec, { method, trained,
   const leftOut = new Set(leftOutOfLora(spec, source.config.modelType).map(({ name }) => stored.get(name)));
   const inLayers = [...all].filter((name) => source.tensors.get(name)?.layer !== null && !leftOut.has(name));
   return { trained: all, lora: planLora(new Set(inLayers), loraBase(source, spec, stored), LORA_DEFAULTS) };
-}
-
-/** Bytes of what the way back reads of each layer. @param time tokens of a sequence */
-function keptBytes(spec: DecoderSpec, tokens: number, time: number): number {
-  return spec.layers.reduce((sum, { kvHeads, headDim }) => {
-    const wide = 6 * spec.hidden + (2 * spec.heads + 4 * kvHeads) * headDim + 4 * spec.feedForward;
-    return sum + FLOAT32 * tokens * (wide + 2 * spec.heads * time);
-  }, 0);
 }

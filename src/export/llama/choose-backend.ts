@@ -11,7 +11,8 @@ import {
   requireMemory,
 } from "../../engine/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
-import { freeMemory, LayergraftError, usageError } from "../../kit/index.js";
+import { LayergraftError, usageError } from "../../kit/index.js";
+import { freeMemory } from "../../kit/memory/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { isRecipeFile } from "../../merge/index.js";
 import { ggufPlanner } from "../gguf/plan-gguf.js";

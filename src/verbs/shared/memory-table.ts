@@ -5,7 +5,8 @@ import { estimateEngine, fitsIn, type MemoryEstimate, type ModelSource, openMode
 import { FILE_TYPE_NAMES, type FileType, ggufPlanner } from "../../export/index.js";
 import { estimateExport, estimateGguf, isGguf } from "../../export/llama/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
-import { type FreeMemory, freeMemory, LayergraftError } from "../../kit/index.js";
+import { LayergraftError } from "../../kit/index.js";
+import { type FreeMemory, freeMemory } from "../../kit/memory/index.js";
 import { estimateTraining } from "../../train/index.js";
 
 /** A way to run or train a model. */

@@ -3,8 +3,8 @@
 import { readFileSync } from "node:fs";
 import { freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
-import { usageError } from "./errors.js";
-import { parseBytes } from "./printing/format.js";
+import { usageError } from "../errors.js";
+import { parseBytes } from "../printing/index.js";
 
 export interface FreeMemory {
   readonly bytes: number;

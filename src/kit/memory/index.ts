@@ -1,0 +1,1 @@
+export { type FreeMemory, freeMemory } from "./free-memory.js";
