@@ -22,7 +22,6 @@ export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";
 export {
   cacheBytes,
-  describeFree,
   estimateEngine,
   fitsIn,
   keptBytes,

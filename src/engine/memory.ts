@@ -2,7 +2,7 @@
 
 import type { DecoderSpec, StoredWeight } from "../families/index.js";
 import { elementCount, LayergraftError } from "../kit/index.js";
-import { type FreeMemory, freeMemory } from "../kit/memory/index.js";
+import { describeFree, type FreeMemory, freeMemory } from "../kit/memory/index.js";
 import { formatBytes } from "../kit/printing/index.js";
 import { cacheParts } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
@@ -154,6 +154,32 @@ export function keptBytes(spec: DecoderSpec, tokens: number, time: number): numb
   }, 0);
 }
 
+/** Derivatives, their squares, the same on their way to JavaScript, and sums, of the weights that are measured together. */
+const MEASURED_COPIES = 4;
+/** Copies of the logits of a text whose loss is derived. */
+const DERIVED_LOGITS_COPIES = 4;
+
+/**
+ * What measuring the Fisher information takes at its peak, for texts one at a time.
+ * @param together most elements of weights measured together
+ * @param tokens those of a text
+ */
+export function estimateFisher(
+  source: Pick<ModelSource, "config" | "tensors" | "name">,
+  { together, tokens }: { readonly together: number; readonly tokens: number },
+): MemoryEstimate {
+  const spec = readSpec(source.config, source.tensors.keys());
+  const { floats, mapped } = weightSizes(spec, source);
+  const measured = Math.min(FLOAT32 * together, floats + mapped);
+  return summed({
+    weights: floats,
+    optimizer: MEASURED_COPIES * measured,
+    logits: DERIVED_LOGITS_COPIES * FLOAT32 * tokens * spec.vocabularySize,
+    activations: keptBytes(spec, tokens, tokens),
+    program: programBytes(spec),
+  });
+}
+
 /**
  * Refuses a model that does not fit into the engine.
  * @throws LayergraftError code `memory`
@@ -223,10 +249,4 @@ export function requireMemory({ what, estimate, advice }: MemoryNeed, free = fre
     `${what} needs about ${formatBytes(counted)} of memory (${parts.join(", ")}), but ${describeFree(free)}. ${way}`,
     { expected: `${Math.round(counted)}`, actual: `${Math.round(free.bytes)}` },
   );
-}
-
-/** `21.9 GB are free`, with what says so. */
-export function describeFree({ bytes, limit }: FreeMemory): string {
-  if (limit === "setting") return `LAYERGRAFT_MEMORY is ${formatBytes(bytes)}`;
-  return `${formatBytes(bytes)} ${limit === "container" ? "of this container" : ""}are free`.replace("  ", " ");
 }

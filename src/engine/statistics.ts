@@ -10,6 +10,7 @@ import type { StatisticsKind } from "../merge/index.js";
 import { beginOf } from "../text/index.js";
 import { gradients, inputsOf } from "./graph/gradients.js";
 import type { Node } from "./graph/node.js";
+import { estimateFisher, requireMemory } from "./memory.js";
 import { buildDecoder, weightName } from "./model/decoder-graph.js";
 import { FEEDS } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
@@ -75,6 +76,7 @@ const [STREAM, NEXT] = ["stream", "next"] as const;
  * @throws RecipeError if no text has two tokens; OutputError if `out` exists or is the model
  * @throws CheckpointError if the model has no tokenizer or cannot be used
  * @throws LayergraftError code `broken-model` if a statistic is not finite
+ * @throws LayergraftError code `memory` if `fisher` needs more memory than is free
  * @throws RuntimeMissingError if ONNX Runtime is not installed; CancelledError if the signal fires
  */
 export async function measureStatistics(model: EngineSource, options: StatisticsOptions): Promise<StatisticsSummary> {
@@ -92,6 +94,13 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   const ids = drawn.map((text) => tokenizer.encode(begin + text).slice(0, length)).filter((one) => one.length > 1);
   if (ids.length === 0) throw new RecipeError("the texts have no two tokens together. Give longer texts.");
   const tokens = ids.reduce((sum, one) => sum + one.length, 0);
+  if (kind === "fisher") {
+    const longest = ids.reduce((most, one) => Math.max(most, one.length), 0);
+    const estimate = estimateFisher(source, { together: GROUP_ELEMENTS, tokens: longest });
+    const advice = () =>
+      "Read fewer tokens of a text (length), or measure inputs or gram, which need one layer at a time.";
+    requireMemory({ what: `Measuring fisher of ${source.name}`, estimate, advice });
+  }
   const parts = await (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);
   let current: { readonly part: StatisticsPart; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
   const bytesOf = async (part: StatisticsPart, name: string): Promise<Uint8Array> => {

@@ -1,8 +1,8 @@
 // The table of what a model needs in memory.
 
-import { describeFree } from "../../engine/index.js";
 import { type Palette, right, terminalLines } from "../../figures/index.js";
 
+import { describeFree } from "../../kit/memory/index.js";
 import { formatBytes, plural } from "../../kit/printing/index.js";
 import type { MemoryRow, MemoryTable } from "../../verbs/shared/index.js";
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { usageError } from "../errors.js";
-import { parseBytes } from "../printing/index.js";
+import { formatBytes, parseBytes } from "../printing/index.js";
 
 export interface FreeMemory {
   readonly bytes: number;
@@ -36,6 +36,12 @@ export function freeMemory(options: FreeMemoryOptions = {}): FreeMemory {
   if (platform !== "linux") return machine;
   const container = Math.min(...groupsOf(root).map(leftInGroup));
   return container < machine.bytes ? { bytes: container, limit: "container" } : machine;
+}
+
+/** `21.9 GB are free`, with what says so. */
+export function describeFree({ bytes, limit }: FreeMemory): string {
+  if (limit === "setting") return `LAYERGRAFT_MEMORY is ${formatBytes(bytes)}`;
+  return `${formatBytes(bytes)} ${limit === "container" ? "of this container " : ""}are free`;
 }
 
 /** The share of a Mac's memory that programs can have: macOS compresses and drops what is not in use, and counts it as used. */

@@ -1,1 +1,1 @@
-export { type FreeMemory, freeMemory } from "./free-memory.js";
+export { describeFree, type FreeMemory, freeMemory } from "./free-memory.js";
