@@ -1,12 +1,12 @@
 // The engine as a library: recipes answered without executing them, to the bit what the executed merge answers, with
 // nothing written; text, and where it ends.
 // @module-tag slow
-import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
-import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { BlendCache, type Engine, type EngineSource, openEngine } from "../src/engine/index.js";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type Engine, type EngineSource, openEngine } from "../src/engine/index.js";
 import { type TensorData, writeSafetensors } from "../src/formats/safetensors/index.js";
 import { planRecipe, type RecipeInput } from "../src/merge/index.js";
 import { parseMergekit } from "../src/merge/mergekit/index.js";
@@ -92,7 +92,7 @@ async function expectSame(recipe: RecipeInput, ...others: EngineSource[]): Promi
   const before = state();
   const found: object[] = [];
   for (const form of [recipe, ...others]) {
-    found.push(await behaviour(await open(form, { cache: new BlendCache() })));
+    found.push(await behaviour(await open(form)));
   }
   expect(state()).toEqual(before);
   const out = `out-${++count}`;
@@ -201,83 +201,20 @@ describe("a recipe that nothing has executed answers as the merge of it, and wri
 describe("what is computed", () => {
   const soup = (...models: string[]): RecipeInput => ({ method: "soup", models });
 
-  it("is shared between models that have it in common, and never more than is allowed", async () => {
-    const cache = new BlendCache();
-    const set = vi.spyOn(cache, "set");
-    const swap = (top: number): RecipeInput => ({ method: "swap", task: "task", language: "language", bottom: 1, top });
-    const first = await behaviour(await open(swap(1), { cache }));
-    // The embedding, the norm and the head are averaged; layers are read where they lie.
-    expect(set).toHaveBeenCalledTimes(3);
-    await behaviour(await open(swap(2), { cache }));
-    expect(set).toHaveBeenCalledTimes(3);
-    expect(await behaviour(await open(swap(1), { cache }))).toEqual(first);
-    expect(set).toHaveBeenCalledTimes(3);
-    for (const [key, bytes] of set.mock.calls) expect(cache.get(key)).toBe(bytes);
-
-    // The same averages in another element type are others.
-    const single: RecipeInput = { ...swap(1), dtype: "float32" };
-    const alone = await behaviour(await open(single, { cache: new BlendCache() }));
-    expect(await behaviour(await open(single, { cache }))).toEqual(alone);
-    expect(alone).not.toEqual(first);
-  });
-
-  it("leaves the cache when it is full, what was used last the last", () => {
-    const cache = new BlendCache(10);
-    const tensor = (size: number) => new Uint8Array(size);
-    cache.set("a", tensor(4));
-    cache.set("b", tensor(4));
-    cache.set("b", tensor(4)); // counted once
-    expect(cache.get("a")?.length).toBe(4);
-    cache.set("c", tensor(4));
-    expect(["a", "b", "c"].map((key) => cache.get(key)?.length)).toEqual([4, undefined, 4]);
-    cache.set("large", tensor(20));
-    expect(["a", "c", "large"].map((key) => cache.get(key)?.length)).toEqual([undefined, undefined, 20]);
-  });
-
-  it("is computed again when a file was rewritten, though its size and its date are the same", async () => {
-    const cache = new BlendCache();
-    const recipe = soup("task", "rewritten");
-    const file = at("rewritten", "model.safetensors");
-    const write = (seed: number) => writeTiny(at("rewritten"), { seed });
-    await write(21);
-    const { atime, mtime, size } = statSync(file);
-    const first = await behaviour(await open(recipe, { cache }));
-    // In place, with its old date.
-    const content = async (seed: number) => {
-      await writeTiny(at("other"), { seed });
-      return readFileSync(at("other", "model.safetensors"));
-    };
-    writeFileSync(file, await content(22));
-    utimesSync(file, atime, mtime);
-    expect(statSync(file).size).toBe(size);
-    const second = await behaviour(await open(recipe, { cache }));
-    expect(second).toEqual(await behaviour(await open(recipe, { cache: new BlendCache() })));
-    expect(second).not.toEqual(first);
-    // By another file in its place.
-    await content(23);
-    utimesSync(at("other", "model.safetensors"), atime, mtime);
-    renameSync(at("other", "model.safetensors"), file);
-    const third = await behaviour(await open(recipe, { cache }));
-    expect(third).toEqual(await behaviour(await open(recipe, { cache: new BlendCache() })));
-    expect(third).not.toEqual(second);
-  });
-
   it("stops where the signal fires, and tells how far it is", async () => {
     const controller = new AbortController();
     const seen: [number, number][] = [];
     const opening = openEngine(soup("task", "third"), {
       folder: root,
-      cache: new BlendCache(),
       signal: controller.signal,
       onProgress: ({ done, total }) => {
         seen.push([done, total]);
-        if (seen.length === 5) controller.abort();
+        controller.abort();
       },
     });
     await expect(opening).rejects.toMatchObject({ code: "cancelled" });
-    expect(seen.length).toBe(5);
-    expect(new Set(seen.map(([, total]) => total)).size).toBe(1);
-    expect(seen.map(([done]) => done)).toEqual(seen.map(([done]) => done).sort((a, b) => a - b));
+    expect(seen).toEqual([[0, expect.any(Number)]]);
+    expect(seen[0]?.[1]).toBeGreaterThan(0);
   });
 });
 

@@ -47,7 +47,7 @@ test("the overview groups the commands and shows two examples", () => {
     Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare"],
     Experiment: ["experiment", "tune", "example", "demo"],
-    Setup: ["init", "doctor", "completion"],
+    Setup: ["init", "doctor", "cache", "completion"],
     Help: ["help"],
     Examples: [],
   });

@@ -67,6 +67,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "print what is installed, what it enables and how to add the rest",
       () => import("./commands/doctor-command.js"),
     ],
+    cache: ["list or delete models that were prepared to run", () => import("./commands/cache-command.js")],
     completion: ["complete commands, flags and names in bash, zsh and fish", () => import("./completion-command.js")],
   },
 };

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { golden } from "../../test/support/golden-decoders.js";
 import { CancelledError } from "../kit/errors.js";
 import { Random } from "../kit/random.js";
-import { BlendCache } from "./blends.js";
 import type { BatchRequest, TokenAnswer } from "./decoding-batch.js";
 import { type Engine, openEngine } from "./engine.js";
 import type { TokenScores } from "./sampling.js";
@@ -66,13 +65,10 @@ describe.each([
   ["llama", false, 1],
   ["llama", true, 2],
   ["gemma3", true, 2],
-] as const)("%s, shared weights: %s, threads: %i", (name, asFloats, threads) => {
+] as const)("%s, shared weights: %s, threads: %i", (name, shared, threads) => {
   let engine: Engine;
   beforeAll(async () => {
-    engine = await openEngine(golden(name).folder, {
-      ...{ threads },
-      ...(asFloats ? { asFloats, cache: new BlendCache() } : {}),
-    });
+    engine = await openEngine(golden(name).folder, { threads, shared });
   });
   afterAll(() => engine.close());
 

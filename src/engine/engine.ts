@@ -11,7 +11,6 @@ import {
   type Tokenizer,
   withVariables,
 } from "../text/index.js";
-import { BlendCache } from "./blends.js";
 import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
@@ -88,12 +87,9 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
   const model = isHere(headers)
     ? headers
     : await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
-  const decoder = await LoadedDecoder.load(model, { cache: sharedBlends, ...load });
+  const decoder = await LoadedDecoder.load(model, load);
   return new Engine(modelTextOf(model), embeddedModel(decoder));
 }
-
-// Shared by the models of a process, so that configurations of one pair compute equal tensors once.
-const sharedBlends = new BlendCache();
 
 /** A model in memory, for token ids. Close it to free its memory. */
 export class Engine {

@@ -41,7 +41,7 @@ export async function openStates(source: ModelSource, options: StateOptions): Pr
   const outputs = Object.fromEntries(indices.map((index): [string, Node] => [`${index}`, streams[index] as Node]));
   const used = inputsOf(Object.values(outputs));
   const weights = new Map([...all].filter(([name]) => used.has(name)));
-  const bound = await bindWeights({ spec, weights }, source, { signal });
+  const bound = await bindWeights({ spec, weights }, source, { signal, threads });
   const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), { threads });
   const ropes = new RopeTables(spec.ropes);
   const read = async (text: string) => {

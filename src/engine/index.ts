@@ -1,5 +1,5 @@
 export { alignExperts } from "./alignment.js";
-export { BlendCache, computeBlends } from "./blends.js";
+export { type BlendBytes, computeBlends } from "./blends.js";
 export {
   type AnswerGrammar,
   type BatchRequest,
@@ -50,4 +50,4 @@ export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts, mode
 export { measureStatistics, type StatisticsOptions, type StatisticsSummary } from "./statistics.js";
 
 export type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
-export { bindWeights, findSteps } from "./weights.js";
+export { bindWeights, computedBytes, findSteps } from "./weights.js";

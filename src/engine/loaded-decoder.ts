@@ -1,6 +1,6 @@
 // A decoder with its weights in the runtime: computes logits from new tokens and a cache, and extends the cache.
 
-import type { DecoderSpec, StoredWeight } from "../families/index.js";
+import type { DecoderSpec } from "../families/index.js";
 import type { BlendOptions } from "./blends.js";
 import { KeyValueCache } from "./key-value-cache.js";
 import { buildDecoder } from "./model/decoder-graph.js";
@@ -10,12 +10,8 @@ import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
 import { lowerGraph } from "./runtime/lower.js";
 import { openSession, type Session, type SessionOptions, type TensorValue } from "./runtime/session.js";
-import { type BoundWeights, bindWeights } from "./weights.js";
+import { bindWeights } from "./weights.js";
 
-/**
- * With `asFloats`, weights stay in the memory of `cache` and are fed at each pass, so models share equal tensors. Otherwise
- * the runtime packs them for itself, which is faster.
- */
 export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {}
 
 /** A position whose logits are used. */
@@ -52,19 +48,17 @@ export class LoadedDecoder {
   readonly notes: readonly string[];
   readonly #session: Session;
   readonly #ropes: RopeTables;
-  /** Weights that are not part of the session. */
-  readonly #fed: Readonly<Record<string, TensorValue>>;
+  /**
+   * Rows of every pass, at least. Products of a single row with weights that are not packed are added up in another order
+   * than those of several rows, so an answer would depend on the others in its batch.
+   */
+  readonly #leastRows: number;
 
-  private constructor(
-    spec: DecoderSpec,
-    notes: readonly string[],
-    session: Session,
-    fed: Readonly<Record<string, TensorValue>>,
-  ) {
+  private constructor(spec: DecoderSpec, notes: readonly string[], session: Session, isPacked: boolean) {
     this.spec = spec;
     this.notes = notes;
     this.#session = session;
-    this.#fed = fed;
+    this.#leastRows = isPacked ? 1 : 2;
     this.#ropes = new RopeTables(spec.ropes);
   }
 
@@ -84,13 +78,13 @@ export class LoadedDecoder {
       best: graph.argMax(logits),
       [TOTAL]: graph.sum(logits, [1]),
     };
-    const { threads, providers } = options;
+    const { threads, providers, shared = false } = options;
     const bound = await bindWeights(decoder, source, options);
-    const fed = options.asFloats ? feedsOf(bound.weights, decoder.weights) : {};
     const outputs = { ...head, ...Object.fromEntries([...fresh].map(([feed, node]) => [freshOf(feed), node])) };
-    const model = lowerGraph(outputs, options.asFloats ? {} : { weights: bound.weights });
-    const session = await openSession(model, { threads, providers });
-    return new LoadedDecoder(spec, bound.notes, session, fed);
+    // Packed weights are a copy of this session's own.
+    const config: Record<string, string> = shared ? { "session.disable_prepacking": "1" } : {};
+    const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), { threads, providers, config });
+    return new LoadedDecoder(spec, bound.notes, session, !shared);
   }
 
   /** Positions that it computes: those of the configuration, and more where its rotation grows with them. */
@@ -106,14 +100,6 @@ export class LoadedDecoder {
 
   newCache(rows: number, width?: number): KeyValueCache {
     return new KeyValueCache(this.spec, Math.max(rows, this.#leastRows), width);
-  }
-
-  /**
-   * Rows of every pass, at least. Products of a single row with weights that are not packed are added up in another order
-   * than those of several rows, so an answer would depend on the others in its batch.
-   */
-  get #leastRows(): number {
-    return Object.keys(this.#fed).length > 0 ? 2 : 1;
   }
 
   /**
@@ -160,7 +146,6 @@ export class LoadedDecoder {
       ),
       ...this.#ropes.feeds(longest),
       ...cache.feeds(batch),
-      ...this.#fed,
     };
     const grown = cache.parts.map(({ feed }) => freshOf(feed));
     const named = outputs.flatMap((output) => (output === "best" ? [output, TOTAL] : [output]));
@@ -182,18 +167,6 @@ export class LoadedDecoder {
   close(): Promise<void> {
     return this.#session.close();
   }
-}
-
-function feedsOf(
-  weights: BoundWeights["weights"],
-  stored: ReadonlyMap<string, StoredWeight>,
-): Record<string, TensorValue> {
-  const feeds = [...weights].map(([name, { values }]): [string, TensorValue] => {
-    const { buffer, byteOffset, byteLength } = values as Uint8Array<ArrayBuffer>;
-    const data = new Float32Array(buffer, byteOffset, byteLength / 4);
-    return [name, { dtype: "f32", shape: stored.get(name)?.shape ?? [], data }];
-  });
-  return Object.fromEntries(feeds);
 }
 
 function mostLikely(ids: BigInt64Array, totals: Float32Array): (number | undefined)[] {

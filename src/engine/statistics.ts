@@ -162,13 +162,13 @@ function grouped<T>(all: readonly T[], sizeOf: (one: T) => number, most: number)
 /** The graph of a model with its weights, and their stored names. */
 async function openDecoder(
   source: ModelSource,
-  { signal }: StatisticsOptions,
+  { signal, threads }: StatisticsOptions,
   options?: Parameters<typeof buildDecoder>[1],
 ) {
   const spec = readSpec(source.config, source.tensors.keys());
   const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
   const decoder = buildDecoder(spec, options);
-  const bound = await bindWeights({ spec, weights: decoder.weights }, source, { signal });
+  const bound = await bindWeights({ spec, weights: decoder.weights }, source, { signal, threads });
   return { names, ...decoder, bound, ropes: new RopeTables(spec.ropes) };
 }
 

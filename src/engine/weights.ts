@@ -1,13 +1,13 @@
-// Binds the weights of a decoder to bytes: to a file in place where it has them, else to memory that they are computed
-// into.
+// Binds the weights of a decoder to bytes: to a file in place where it has them, else to where they are computed.
 
 import type { CheckpointTensor } from "../formats/checkpoint/index.js";
+import { markWhileHeld } from "../kit/files/index.js";
 import { formatShape, isFloatDType, MismatchError, sameShape } from "../kit/index.js";
 import { formatSome, plural } from "../kit/printing/index.js";
 import type { Step } from "../merge/index.js";
-import { Resolver } from "../tensor/expressions/index.js";
+import { type Measured, measurementsOf, Resolver } from "../tensor/expressions/index.js";
 import { measureAll } from "../tensor/measurements/index.js";
-import { type BlendOptions, computeBlends } from "./blends.js";
+import { type BlendBytes, type BlendOptions, placeBlends, placementOf } from "./blends.js";
 import type { Decoder } from "./model/decoder-graph.js";
 import { locateWeights } from "./model/weight-names.js";
 import type { ModelSource } from "./model-source.js";
@@ -35,37 +35,65 @@ export async function bindWeights(
   options: BlendOptions = {},
 ): Promise<BoundWeights> {
   const { steps, notes } = findSteps({ spec, weights: wanted }, source);
-  const signal = options.signal;
-  const measured = await measureAll(source.measurements, source.sources, { signal });
-  const resolver = new Resolver(source.sources, measured);
-  const inPlace = new Map<Step, CheckpointTensor>();
-  for (const step of options.asFloats ? [] : new Set(steps.values())) {
-    const stored = storedInPlace(step, resolver);
-    if (stored) inPlace.set(step, stored);
-  }
-  const computed = [...new Set(steps.values())].filter((step) => !inPlace.has(step)).map(inFloats);
-  const blends = await computeBlends(computed, source.sources, measured, options);
+  const { signal, threads, shared = false } = options;
+  const measured = await measureAll(source.measurements, source.sources, { signal, threads });
+  const { inPlace, computed } = split(steps.values(), source, shared, measured);
+  const blends = await placeBlends(source.name, [...computed.values()], source.sources, measured, options);
 
   const weights = new Map<string, Weight>();
   const locations = new Map<string, string>();
+  const locationOf = async (path: string) => {
+    const location = locations.get(path) ?? (await externalLocation(path)).location;
+    locations.set(path, location);
+    return location;
+  };
   for (const [name, { rows }] of wanted) {
     const step = steps.get(name) as Step;
-    const dtype = options.asFloats ? "F32" : inFloats(step).dtype;
+    const dtype = shared ? "F32" : inFloats(step).dtype;
     const total = sizeOf(step.shape, dtype);
     const length = rows ? (total / rows.of) * (wanted.get(name)?.shape[0] as number) : total;
     const begin = rows ? (total / rows.of) * rows.from : 0;
     const stored = inPlace.get(step);
-    if (!stored) {
-      const bytes = blends.get(step.tensor) as Uint8Array;
-      weights.set(name, { dtype: IN_PLACE[dtype], values: bytes.subarray(begin, begin + length) });
-      continue;
-    }
-    const { path } = stored.file;
-    const location = locations.get(path) ?? (await externalLocation(path)).location;
-    locations.set(path, location);
-    weights.set(name, { dtype: IN_PLACE[dtype], values: { location, offset: stored.offset + begin, length } });
+    const place = stored ? { path: stored.file.path, offset: stored.offset } : blends.get(step.tensor);
+    if (!place) throw new Error(`${step.tensor} was not computed`);
+    const values =
+      place instanceof SharedArrayBuffer
+        ? new Uint8Array(place, begin, length)
+        : { location: await locationOf(place.path), offset: place.offset + begin, length };
+    weights.set(name, { dtype: IN_PLACE[dtype], values });
   }
+  // Some sessions open late, as those of training do.
+  const files = [...blends.values()].flatMap((blend) => (blend instanceof SharedArrayBuffer ? [] : [blend.path]));
+  markWhileHeld(weights, [...new Set(files)]);
   return { weights, notes };
+}
+
+/**
+ * Bytes that are computed for the weights of a decoder, before anything is measured: tensors that depend on measurements
+ * count as computed.
+ * @throws as `bindWeights`
+ */
+export function computedBytes(
+  decoder: Pick<Decoder, "spec" | "weights">,
+  source: ModelSource,
+  { shared = false }: Pick<BlendOptions, "shared"> = {},
+): BlendBytes {
+  const steps = findSteps(decoder, source).steps.values();
+  return placementOf([...split(steps, source, shared).computed.values()], { shared });
+}
+
+/** Which steps the runtime reads in their files, and which are computed, as what it reads. @param measured if it is known */
+function split(steps: Iterable<Step>, { sources }: ModelSource, shared: boolean, measured?: Measured) {
+  const resolver = new Resolver(sources, measured);
+  const inPlace = new Map<Step, CheckpointTensor>();
+  const computed = new Map<Step, ReadableStep>();
+  for (const step of new Set(steps)) {
+    const isKnown = measured !== undefined || measurementsOf(step.value).length === 0;
+    const stored = isKnown ? storedInPlace(step, resolver) : undefined;
+    if (stored && (!shared || stored.dtype === "F32")) inPlace.set(step, stored);
+    else computed.set(step, inFloats(step));
+  }
+  return { inPlace, computed };
 }
 
 /** The stored tensor of a step, if the runtime reads it in its file. */

@@ -1,10 +1,10 @@
-import { BlendCache, type Engine, type OpenEngineOptions } from "../engine/index.js";
+import type { Engine, OpenEngineOptions } from "../engine/index.js";
 import { requireAddress } from "./address.js";
 import { type EngineModelOptions, type OpenedEngineModel, servedModel } from "./served-model.js";
 import { type RunningServer, type ServeOptions, startApiServer } from "./server.js";
 
 /** How `serveModels` has a model opened. Several models share the weights that they have in common. */
-export interface Holding extends Pick<OpenEngineOptions, "asFloats" | "cache">, Pick<EngineModelOptions, "context"> {}
+export interface Holding extends Pick<OpenEngineOptions, "shared">, Pick<EngineModelOptions, "context"> {}
 
 export type ServeModelsOptions = Omit<ServeOptions, "models" | "limits"> & EngineModelOptions;
 
@@ -23,8 +23,7 @@ export async function serveModels(
     for (const model of models.values()) await model.close();
   };
   try {
-    const shared = { asFloats: true, cache: new BlendCache(Number.POSITIVE_INFINITY) };
-    const holding: Holding = { context, ...(names.length > 1 ? shared : {}) };
+    const holding: Holding = { context, shared: names.length > 1 };
     for (const name of names) models.set(name, await servedModel(await open(name, holding), { parallel, context }));
     const server = await startApiServer({ ...options, models });
     const close = (graceSeconds?: number) => server.close(graceSeconds).finally(closeAll);

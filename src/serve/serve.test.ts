@@ -5,7 +5,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
 import { idOf, writeScripted } from "../../test/support/engine.js";
-import { BlendCache, type Engine, openEngine } from "../engine/index.js";
+import { type Engine, openEngine } from "../engine/index.js";
 import type { ServedModel } from "./served-model.js";
 import { servedModel } from "./served-model.js";
 import { type RunningServer, startApiServer } from "./server.js";
@@ -24,7 +24,7 @@ beforeAll(async () => {
   engine = await openEngine(folder);
   models.set("plain", await servedModel(await openEngine(folder)));
   // A second one, with shared weights.
-  models.set("shared", await servedModel(await openEngine(folder, { asFloats: true, cache: new BlendCache() })));
+  models.set("shared", await servedModel(await openEngine(folder, { shared: true })));
   server = await startApiServer({ models, port: 0 });
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "unused", maxRetries: 0 });
 });

@@ -27,7 +27,8 @@ import { MergePlan } from "./plan-merge.js";
 
 /**
  * A model to run: a folder, `FOLDER+ADAPTER`, the name of a model on the hub, a recipe file, a recipe, a plan, or a GGUF
- * file. The embedded engine computes recipes and plans in memory and writes nothing; llama.cpp runs an export in the cache.
+ * file. The embedded engine computes what a recipe or plan blends, in memory, or in the cache if it has more than 64 MB;
+ * llama.cpp runs an export in the cache.
  */
 export type ModelInput = string | RecipeInput | MergePlan;
 
@@ -213,7 +214,7 @@ export function engineSource(source: ModelInput): EngineSource {
 }
 
 /** What only `serve` chooses. */
-interface HeldOptions extends Pick<OpenEngineOptions, "asFloats" | "cache"> {
+interface HeldOptions extends Pick<OpenEngineOptions, "shared"> {
   /** llama.cpp: maximum tokens of prompt and answer together. */
   readonly context?: number | undefined;
 }

@@ -26,8 +26,8 @@ export function add(program: Command): void {
     program
       .command("generate")
       .description(
-        "Generate text from prompts. A recipe is merged in memory: copied tensors are read in place, averaged ones are " +
-          "computed, and nothing is written. The answer to a single prompt is streamed.",
+        "Generate text from prompts. A recipe needs no merge first: copied tensors are read in place, averaged ones are " +
+          "computed and kept for the next run (see layergraft cache). The answer to a single prompt is streamed.",
       )
       .argument("<source>", SOURCE_ARGUMENT)
       .optionsGroup("Prompt:")

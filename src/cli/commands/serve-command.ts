@@ -24,7 +24,7 @@ export function add(program: Command): void {
   const command = program
     .command("serve")
     .description(
-      "Serve models over the OpenAI API: chat completions, completions and models. Recipes are merged in memory. " +
+      "Serve models over the OpenAI API: chat completions, completions and models. Recipes need no merge first. " +
         "Requests choose a model by its name; models of one server share the weights that they have in common. " +
         "Ctrl-C finishes the answers under way and exits.",
     )

@@ -87,7 +87,7 @@ export async function openByFlags(
 export function factsOf(model: Model, computed: number): string[] {
   const { name, reason } = model.backend;
   if (name === "llama") return [`${Model.engineOf(model).program} (${reason})`];
-  return [`embedded engine (${reason})`, ...(computed > 0 ? [`${formatBytes(computed)} merged in memory`] : [])];
+  return [`embedded engine (${reason})`, ...(computed > 0 ? [`${formatBytes(computed)} merged`] : [])];
 }
 
 /** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */

@@ -18,7 +18,7 @@ export async function curveMetadata(source: ModelSource, spec: DecoderSpec): Pro
     const names = spec.layers.map(({ weights }) => stored.get(weights[role]?.weight.name ?? "") ?? "");
     const steps = names.map((name) => ({ ...(source.tensors.get(name) as Step), dtype: "F32" as const }));
     const blends = await computeBlends(steps, source.sources, measured);
-    const value = names.map((name) => Buffer.from(blends.get(name) ?? []).readFloatLE());
+    const value = names.map((name) => new Float32Array(blends.get(name) as SharedArrayBuffer)[0] as number);
     metadata.set(`xielu.${key}`, { type: "array", of: "f32", value });
   }
   return metadata;

@@ -349,13 +349,14 @@ describe("a recipe", () => {
     }
     const recipe = { method: "soup" as const, models };
     const cache = { folder: join(folder, "cache"), mostBytes: 1e9 };
+    const gguf = join(cache.folder, "gguf");
     const controller = new AbortController();
     const fake = fakeLlama();
     record = fake.record;
     const options = { load: fake.load, cache, type: "f16" } as const;
     const stopped = openLlama(recipe, { ...options, signal: controller.signal, onProgress: () => controller.abort() });
     await expect(stopped).rejects.toMatchObject({ code: "cancelled" });
-    expect(readdirSync(cache.folder).filter((name) => name.endsWith(".gguf"))).toEqual([]);
+    expect(readdirSync(gguf).filter((name) => name.endsWith(".gguf"))).toEqual([]);
 
     const phases: string[] = [];
     for (const onProgress of [({ phase }: { phase: string }) => void phases.push(phase), () => expect.unreachable()]) {
@@ -364,11 +365,11 @@ describe("a recipe", () => {
       expect(engine.notes.at(-1)).toMatch(/^weights are f16 in /);
     }
     expect(phases).toContain("reading and writing");
-    const [name = "", ...others] = readdirSync(cache.folder);
+    const [name = "", ...others] = readdirSync(gguf);
     expect(others).toEqual([]);
     const out = join(folder, "exported.gguf");
     await writeGguf(await planGguf(await openModelSource(recipe), { type: "f16" }), { out });
-    expect(readFileSync(join(cache.folder, name)).equals(readFileSync(out))).toBe(true);
+    expect(readFileSync(join(gguf, name)).equals(readFileSync(out))).toBe(true);
   });
 });
 

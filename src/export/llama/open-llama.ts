@@ -14,13 +14,19 @@ import {
 } from "../../engine/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { readGgufHeader } from "../../formats/gguf/index.js";
-import { exists, isFile } from "../../kit/files/index.js";
+import {
+  cachedFile,
+  cacheFolderOf,
+  exists,
+  isFile,
+  type ModelCacheSettings,
+  modelCacheSettings,
+} from "../../kit/files/index.js";
 import { type CallOptions, CancelledError, CheckpointError, LayergraftError } from "../../kit/index.js";
 import { planGguf } from "../gguf/plan-gguf.js";
 import type { FileType } from "../gguf/tensor-types.js";
 import { writeGguf } from "../gguf/write-gguf.js";
 import { DEFAULT_TYPE, isGguf, namedBackend } from "./choose-backend.js";
-import { cachedGguf, type GgufCacheSettings, ggufCacheSettings } from "./gguf-cache.js";
 import { ggufText } from "./gguf-text.js";
 import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
 import { estimateExport, estimateGguf } from "./llama-memory.js";
@@ -34,7 +40,7 @@ export interface OpenLlamaOptions extends CallOptions, SourceOptions {
   /** Maximum tokens of prompt and answer together. Default: the model's. */
   readonly context?: number | undefined;
   /** Where exported models are kept. Default: that of the environment. */
-  readonly cache?: GgufCacheSettings | undefined;
+  readonly cache?: ModelCacheSettings | undefined;
   /** The source, where its headers were read before. Default: it is opened. */
   readonly opened?: ModelSource | undefined;
   /** How to load node-llama-cpp; for tests. */
@@ -65,7 +71,7 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
 }
 
 async function openExported(library: LlamaLibrary, source: EngineSource, options: OpenLlamaOptions): Promise<Engine> {
-  const { type = DEFAULT_TYPE, threads, folder, hub, signal, onProgress, cache = ggufCacheSettings() } = options;
+  const { type = DEFAULT_TYPE, threads, folder, hub, signal, onProgress, cache = modelCacheSettings() } = options;
   const headers = options.opened ?? (await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } }));
   const estimateFor = (use: MemoryUse) => estimateExport(planned, use);
   let planned = await planGguf(headers, { type });
@@ -77,6 +83,7 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
   planned = plan;
   const controls = { threads, signal, onProgress };
   const file = {
+    kind: "gguf" as const,
     digest: plan.digest,
     bytes: plan.layout.bytes,
     write: (out: string) => writeGguf(plan, { out, resume: true, ...controls }),
@@ -93,7 +100,7 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
 
   async function openCached() {
     for (;;) {
-      const path = await cachedGguf(file, cache, signal);
+      const path = await cachedFile(file, cache, signal);
       try {
         return { path, loaded: await openFile(library, path, options) };
       } catch (error) {
@@ -113,7 +120,7 @@ function adviceFor(type: FileType | undefined): () => string {
 }
 
 /** What is known before a model is exported for llama.cpp. */
-export interface ExportOutlook extends GgufCacheSettings {
+export interface ExportOutlook extends ModelCacheSettings {
   /** Size of the export. */
   readonly bytes: number;
 }
@@ -128,7 +135,8 @@ export async function checkLlama(
 ): Promise<ExportOutlook> {
   await loadLibrary(load);
   const { layout } = await planGguf(await openModelSource(source, { folder }), { type });
-  return { ...ggufCacheSettings(), bytes: layout.bytes };
+  const cache = modelCacheSettings();
+  return { folder: cacheFolderOf("gguf", cache), mostBytes: cache.mostBytes, bytes: layout.bytes };
 }
 
 // One for the process: it holds the GPU.

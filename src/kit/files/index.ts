@@ -20,6 +20,17 @@ export {
 } from "./files.js";
 export { isAlive, isLocked, LOCK_FILE, type Lock, lockHolder, processStat, takeLock, waitWhileLocked } from "./lock.js";
 export {
+  type CacheEntry,
+  cachedFile,
+  cacheEntries,
+  cacheFolderOf,
+  clearCache,
+  type ModelCacheSettings,
+  markUsed,
+  markWhileHeld,
+  modelCacheSettings,
+} from "./model-cache.js";
+export {
   changesOf,
   checkFolderOutput,
   filesOfRun,

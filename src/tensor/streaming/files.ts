@@ -147,12 +147,24 @@ export class StreamedFiles implements Inputs {
 }
 
 export class OutputFiles extends OpenFiles {
-  /** Writes all of `bytes` at byte `position` of a file that exists. */
+  readonly #memory: Program["memory"];
+
+  constructor({ outputs, memory }: Program, traffic: Traffic) {
+    super(outputs, traffic);
+    this.#memory = memory;
+  }
+
+  /** Writes all of `bytes` at byte `position` of a file that exists, or of memory. */
   write(file: number, position: number, bytes: Uint8Array): void {
+    this.traffic.written += bytes.byteLength;
+    const memory = this.#memory?.[file];
+    if (memory) {
+      new Uint8Array(memory, position, bytes.byteLength).set(bytes);
+      return;
+    }
     const descriptor = this.descriptorOf(file, "r+", OutputError.deleted);
     for (let at = 0; at < bytes.byteLength; ) {
       at += writeSync(descriptor, bytes, at, bytes.byteLength - at, position + at);
     }
-    this.traffic.written += bytes.byteLength;
   }
 }

@@ -1,5 +1,13 @@
 // The kinds of jobs: each has its loop over a piece, and says how the reports of its pieces add up.
-import { bytesPerValue, encodedBytes, type SplitEncoding, splitBlocks, splitBytes } from "../../kernels/index.js";
+import {
+  bytesPerValue,
+  Converter,
+  encodedBytes,
+  type SplitEncoding,
+  splitBlocks,
+  splitBytes,
+} from "../../kernels/index.js";
+import { bytesOf } from "../../kit/files/index.js";
 import { bytesPerElement, isFloatDType } from "../../kit/index.js";
 import type { Evaluator } from "./evaluate-block.js";
 import type { Inputs, OutputFiles, Traffic } from "./files.js";
@@ -101,18 +109,23 @@ const compare: NumberKind<CompareJob> = {
 };
 
 const write: NumberKind<WriteJob> = {
-  begin:
-    ({ outputs, evaluator }) =>
-    (job, begin, end) => {
+  begin: ({ outputs, evaluator }) => {
+    let converter: Converter | undefined;
+    return (job, begin, end) => {
+      const { value, to: target, rounded } = job;
       const counts: [number, number] = [0, 0];
+      const dtype = requireRounded(rounded ?? target.dtype);
+      if (rounded) converter ??= new Converter();
       eachBlock(job, begin, end, (from, to) => {
-        const { bytes, nonFinite, made } = evaluator.round(job.value, from, to, requireRounded(job.to.dtype));
-        outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), bytes);
+        const { bytes, nonFinite, made } = evaluator.round(value, from, to, dtype);
+        const written = rounded && converter ? bytesOf(converter.decode(rounded, bytes)) : bytes;
+        outputs.write(target.file, target.offset + from * bytesPerElement(target.dtype), written);
         counts[0] += nonFinite;
         counts[1] += made;
       });
       return counts;
-    },
+    };
+  },
 };
 
 const encode: NumberKind<EncodeJob> = {

@@ -2,7 +2,7 @@
 
 import type { CheckpointTensor, CodedForm, LowRankForm } from "../../formats/checkpoint/index.js";
 import type { RemoteFile } from "../../formats/safetensors/index.js";
-import { bytesPerValue, type Encoding, type StoredType, type Turn } from "../../kernels/index.js";
+import { bytesPerValue, type Encoding, type KernelDType, type StoredType, type Turn } from "../../kernels/index.js";
 import { type DType, type FloatDType, isDType, isFloatDType } from "../../kit/index.js";
 import type { LowRankFactors } from "./low-rank.js";
 import { textOfCode } from "./own-code.js";
@@ -183,6 +183,8 @@ export interface CopyJob extends Named {
 export interface WriteJob extends OfValue {
   readonly kind: "write";
   readonly to: Target;
+  /** Element type that values are rounded to before they are written as float32, which holds them. Default: that of `to`. */
+  readonly rounded?: KernelDType;
 }
 
 /**
@@ -332,7 +334,7 @@ export interface AnalyzeJob extends Named {
 
 /** Where bytes are written. */
 export interface FilePosition {
-  /** Index into `Program.outputs`. */
+  /** Index into `Program.outputs`, or into `Program.memory` where there is some. */
   readonly file: number;
   readonly offset: number;
 }
@@ -368,6 +370,8 @@ export interface Program {
   readonly inputs: readonly InputFile[];
   /** Paths of files that already exist at their full size. */
   readonly outputs: readonly string[];
+  /** Memory that is written in place of files. */
+  readonly memory?: readonly SharedArrayBuffer[];
   readonly jobs: readonly Job[];
 }
 

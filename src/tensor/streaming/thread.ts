@@ -34,7 +34,7 @@ export class PieceWorker {
     this.#shared = shared;
     this.#pieces = cutIntoPieces(program.jobs);
     const { control, window } = shared;
-    const [traffic, outputs] = [this.#traffic, new OutputFiles(program.outputs, this.#traffic)];
+    const [traffic, outputs] = [this.#traffic, new OutputFiles(program, this.#traffic)];
     const inputs = window
       ? new StreamedFiles(program, control, window, traffic)
       : new InputFiles(program.inputs, traffic);

@@ -61,8 +61,10 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   const isTrained = ({ tensor }: Step) => parameters.has(tensor) && !reverted.has(tensor);
   const resolver = new Resolver(base.sources);
   const isStored = (step: Step) => resolver.stored(step.value)?.dtype === step.dtype;
-  const computed = asked.filter((step) => !isTrained(step) && !isStored(step));
-  const blends = await computeBlends(computed, base.sources, new Map());
+  const computed = async (step: Step) => {
+    const blends = await computeBlends([step], base.sources, new Map());
+    return new Uint8Array(blends.get(step.tensor) as SharedArrayBuffer);
+  };
   const converter = new Converter();
   const tensors = asked.map((step) => {
     const { tensor: name, shape } = step;
@@ -74,8 +76,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
       get data() {
         const weights = isTrained(step) ? parameters.get(name)?.weights : undefined;
         if (weights) return encodeValues(converter, name, step.dtype as KernelDType, weights);
-        const blend = blends.get(name);
-        if (blend) return blend;
+        if (!isStored(step)) return computed(step);
         const stored = resolver.stored(step.value) as CheckpointTensor;
         return readTensor(stored.file, stored);
       },

@@ -121,7 +121,7 @@ export class TrainableDecoder {
       gradientOutputs.set(parameter, list);
     }
     const frozen = new Map([...decoder.weights].filter(([input]) => !trained.has(input)));
-    const bound = await bindWeights({ spec, weights: frozen }, source, { signal });
+    const bound = await bindWeights({ spec, weights: frozen }, source, { signal, threads });
     const sessions = sessionsOf(outputs, bound.weights, threads);
     const parameters = lora
       ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
@@ -152,10 +152,8 @@ export class TrainableDecoder {
       const step = tensors.get(name);
       if (!step) continue;
       const floats = await computeBlends([{ ...step, dtype: "F32" }], sources, measured);
-      const bytes = floats.get(name);
-      if (!bytes) continue;
-      const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
-      optimizer.parameters.get(name)?.weights.set(values);
+      const values = floats.get(name);
+      if (values) optimizer.parameters.get(name)?.weights.set(new Float32Array(values));
     }
   }
 

@@ -25,7 +25,7 @@ export function Try() {
       <header>
         <div>
           <h1>Try</h1>
-          <p>Recipes are merged in memory. Models run one after another, so the memory is that of the largest.</p>
+          <p>Recipes need no merge first. Models run one after another, so the memory is that of the largest.</p>
         </div>
       </header>
       <Either label="Ways to try" texts={["Ask", "Evaluate"]} value={evaluates} onChange={setEvaluates} />
