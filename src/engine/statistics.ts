@@ -16,6 +16,7 @@ import { readSpec } from "./model/read-spec.js";
 import { locateWeights } from "./model/weight-names.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 import { feedsOf, integers, RopeTables } from "./rope-tables.js";
+import { chunksOfLogits } from "./runtime/chunks.js";
 import { lowerGraph } from "./runtime/lower.js";
 import { openSession, type TensorValue } from "./runtime/session.js";
 import { loadSourceTokenizer } from "./source-text.js";
@@ -188,10 +189,13 @@ async function fisherParts(
       const outputs: Record<string, Node> = {};
       for (const [i, gradient] of found.entries()) if (gradient) outputs[`${i}`] = graph.mul(gradient, gradient);
       const sums = new Map(tensors.map(({ name, shape }) => [name, new Float32Array(elementCount(shape))]));
-      const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), {
-        threads: options.threads,
-        config: { "session.disable_prepacking": "1" },
-      });
+      const session = await openSession(
+        lowerGraph(outputs, { weights: bound.weights, chunks: chunksOfLogits(logits) }),
+        {
+          threads: options.threads,
+          config: { "session.disable_prepacking": "1" },
+        },
+      );
       try {
         for (const text of texts) {
           const feeds = {

@@ -11,7 +11,7 @@ import {
   readSpec,
   type StoredWeight,
 } from "../../engine/model/index.js";
-import type { TensorValue } from "../../engine/runtime/index.js";
+import { chunksOfLogits, type TensorValue } from "../../engine/runtime/index.js";
 import { factorNames } from "../../formats/checkpoint/index.js";
 import { CheckpointError, type Random, RecipeError } from "../../kit/index.js";
 import { measureAll } from "../../tensor/measurements/index.js";
@@ -122,7 +122,7 @@ export class TrainableDecoder {
     }
     const frozen = new Map([...decoder.weights].filter(([input]) => !trained.has(input)));
     const bound = await bindWeights({ spec, weights: frozen }, source, { signal });
-    const sessions = sessionsOf(outputs, bound.weights, threads);
+    const sessions = sessionsOf(outputs, { weights: bound.weights, threads, chunks: chunksOfLogits(decoder.logits) });
     const parameters = lora
       ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
       : [...new Set([...trained.values()].map(({ parameter }) => parameter))].map((name) => ({
