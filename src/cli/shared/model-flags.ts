@@ -97,7 +97,7 @@ export async function withEngine<T>(
   work: (engine: Engine, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const start = performance.now();
-  const signal = interruptSignal();
+  const signal = interruptSignal("this pass");
   const { engine, facts } = await runWithProgress(options, ({ onProgress }) =>
     openByFlags(source, options, { signal, onProgress, prefer: options.prefer }),
   );
