@@ -82,7 +82,7 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
   await loadRuntime();
   const { folder, hub, opened, ...load } = options;
   const headers = opened ?? (await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } }));
-  requireEngineMemory(headers, { shared: load.asFloats });
+  requireEngineMemory(headers, { shared: load.shared });
   // Weights are read in no order that streaming could follow, and most models are run again.
   const model = isHere(headers)
     ? headers

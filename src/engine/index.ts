@@ -21,17 +21,15 @@ export {
 export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";
 export {
-  cacheBytes,
+  derivedLogitsBytes,
   estimateEngine,
   fitsIn,
-  keptBytes,
   type MemoryEstimate,
   type MemoryUse,
   programBytes,
   requireMemory,
   summed,
   tokensOf,
-  weightSizes,
 } from "./memory.js";
 export { type EngineSource, isHere, type ModelSource, openModelSource, sourceOf } from "./model-source.js";
 export {

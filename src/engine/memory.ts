@@ -1,14 +1,14 @@
 // What a model takes in memory, from sizes alone, and the refusal of one that does not fit.
 
-import type { DecoderSpec, StoredWeight } from "../families/index.js";
+import type { DecoderSpec } from "../families/index.js";
 import { elementCount, LayergraftError } from "../kit/index.js";
 import { describeFree, type FreeMemory, freeMemory } from "../kit/memory/index.js";
 import { formatBytes } from "../kit/printing/index.js";
-import { cacheParts } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
-import { locateWeights, weightsOf } from "./model/weight-names.js";
+import { cacheBytes, FLOAT32, keptBytes, weightSizes } from "./model/sizes.js";
 import type { ModelSource } from "./model-source.js";
 import { logitsTokens, PASS_TOKENS } from "./prefill.js";
+import { chunksOfLogits } from "./runtime/chunks.js";
 
 /** Bytes at the peak, by what they are for; 0 where there is none. */
 export interface MemoryEstimate {
@@ -43,7 +43,6 @@ export interface MemoryUse {
   readonly shared?: boolean | undefined;
 }
 
-export const FLOAT32 = 4;
 const DEFAULT_TOKENS = 512;
 /** Node.js, ONNX Runtime and its arenas. Measured, docs/machines.md. */
 const PROGRAM = 150e6;
@@ -99,46 +98,6 @@ function passSizes(spec: DecoderSpec, use: MemoryUse) {
   };
 }
 
-/** Bytes of the weights as float32 and of the largest of them, and those that stay in their files as they are stored. */
-export function weightSizes(
-  spec: DecoderSpec,
-  { tensors, name }: Pick<ModelSource, "tensors" | "name">,
-): { floats: number; largest: number; mapped: number } {
-  const { stored } = locateWeights(spec, tensors.keys(), name);
-  // The embedding is a matrix of the computation where it is the head, too.
-  const tables = [spec.head ? spec.embedding : undefined, spec.layerInputs?.embedding];
-  const inFiles = new Set<StoredWeight | undefined>([
-    ...tables,
-    ...spec.layers.flatMap(({ experts }) => {
-      const matrices = [experts?.gate, experts?.up, experts?.gateUp, experts?.down];
-      return matrices.flatMap((one) => one?.weights ?? []);
-    }),
-  ]);
-  let [floats, largest, mapped] = [0, 0, 0];
-  const seen = new Set<string>();
-  for (const weight of weightsOf(spec)) {
-    const key = `${weight.name} ${weight.rows?.from}`;
-    if (seen.has(key)) continue;
-    seen.add(key);
-    const elements = elementCount(weight.shape);
-    if (inFiles.has(weight)) {
-      const dtype = tensors.get(stored.get(weight.name) ?? "")?.dtype;
-      mapped += elements * (dtype === "BF16" || dtype === "F16" ? 2 : FLOAT32);
-      continue;
-    }
-    floats += FLOAT32 * elements;
-    largest = Math.max(largest, FLOAT32 * elements);
-  }
-  return { floats, largest, mapped };
-}
-
-/** Bytes of the cache of texts of so many tokens. @param bytes of a number */
-export function cacheBytes(spec: DecoderSpec, texts: number, tokens: number, bytes = FLOAT32): number {
-  return cacheParts(spec).reduce((sum, { kind, strips, length, width }) => {
-    return sum + bytes * texts * strips * width * (kind === "positions" ? tokens : length);
-  }, 0);
-}
-
 /** Bytes between weights and logits for so many new tokens, after up to so many. */
 function passBytes(spec: DecoderSpec, passed: number, tokens: number): number {
   const scores = SCORES_COPIES * spec.heads * tokens;
@@ -146,18 +105,16 @@ function passBytes(spec: DecoderSpec, passed: number, tokens: number): number {
   return FLOAT32 * passed * (scores + widths);
 }
 
-/** Bytes of what the way back reads of each layer. @param time tokens of a text */
-export function keptBytes(spec: DecoderSpec, tokens: number, time: number): number {
-  return spec.layers.reduce((sum, { kvHeads, headDim }) => {
-    const wide = 6 * spec.hidden + (2 * spec.heads + 4 * kvHeads) * headDim + 4 * spec.feedForward;
-    return sum + FLOAT32 * tokens * (wide + 2 * spec.heads * time);
-  }, 0);
-}
-
-/** Derivatives, their squares, the same on their way to JavaScript, and sums, of the weights that are measured together. */
-const MEASURED_COPIES = 4;
-/** Copies of the logits of a text whose loss is derived. */
+/** Derivatives in the runtime, the same in JavaScript, and sums, of the weights that are measured together. */
+const MEASURED_COPIES = 3;
+/** Copies of the logits of a chunk whose loss is derived: raw, as log-probabilities, their gradient, and its products. */
 const DERIVED_LOGITS_COPIES = 4;
+
+/** Bytes of the logits of so many tokens, and of what derivatives make of them, chunk by chunk. */
+export function derivedLogitsBytes({ vocabularySize }: DecoderSpec, tokens: number): number {
+  const { rows } = chunksOfLogits({ shape: ["rows", vocabularySize] });
+  return DERIVED_LOGITS_COPIES * FLOAT32 * Math.min(tokens, rows) * vocabularySize;
+}
 
 /**
  * What measuring the Fisher information takes at its peak, for texts one at a time.
@@ -174,7 +131,7 @@ export function estimateFisher(
   return summed({
     weights: floats,
     optimizer: MEASURED_COPIES * measured,
-    logits: DERIVED_LOGITS_COPIES * FLOAT32 * tokens * spec.vocabularySize,
+    logits: derivedLogitsBytes(spec, tokens),
     activations: keptBytes(spec, tokens, tokens),
     program: programBytes(spec),
   });

@@ -1,16 +1,15 @@
 // What training takes in memory, from sizes alone.
 
 import {
+  derivedLogitsBytes,
   fitsIn,
-  keptBytes,
   type MemoryEstimate,
   type ModelSource,
   programBytes,
   requireMemory,
   summed,
-  weightSizes,
 } from "../engine/index.js";
-import { type DecoderSpec, locateWeights, readSpec } from "../engine/model/index.js";
+import { type DecoderSpec, FLOAT32, keptBytes, locateWeights, readSpec, weightSizes } from "../engine/model/index.js";
 import { elementCount } from "../kit/index.js";
 import type { FreeMemory } from "../kit/memory/index.js";
 import { factorsOf, type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
@@ -31,13 +30,10 @@ export interface TrainingUse {
   readonly heldOut?: boolean | undefined;
 }
 
-const FLOAT32 = 4;
 /** Weights and two moments: what a state has, which a copy of is written. */
 const STATE_COPIES = 3;
 /** Weights, gradients and two moments, each as float32. */
 const TRAINED_COPIES = 4;
-/** Copies of a batch's logits: raw, as log-probabilities, their gradient and its products. */
-const LOGITS_COPIES = 4;
 /** Node.js, ONNX Runtime and its arenas. Measured, docs/machines.md. */
 const PROGRAM = 250e6;
 
@@ -59,7 +55,7 @@ export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryE
     {
       weights: frozen * (use.heldOut ? 2 : 1),
       optimizer: TRAINED_COPIES * FLOAT32 * elements,
-      logits: LOGITS_COPIES * FLOAT32 * tokens * spec.vocabularySize,
+      logits: derivedLogitsBytes(spec, tokens),
       activations: keptBytes(spec, tokens, use.tokens),
       program: programBytes(spec, PROGRAM),
       spare: STATE_COPIES * FLOAT32 * elements,

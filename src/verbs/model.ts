@@ -234,7 +234,7 @@ export async function openInBackend(
   const { context, ...embedded } = held;
   const given = engineSource(source);
   const hub = hubOf(options);
-  const { choice, opened } = await chooseBackend(given, { ...options, hub, shared: held.asFloats });
+  const { choice, opened } = await chooseBackend(given, { ...options, hub, shared: held.shared });
   const { name, type } = choice;
   const engine =
     name === "llama"

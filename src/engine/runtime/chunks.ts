@@ -34,7 +34,7 @@ const CHUNK_ELEMENTS = 2 ** 26;
 const BLOCK = 128;
 
 /** Chunks of the rows of logits [N, V], whose size depends on V alone. */
-export function chunksOfLogits({ shape: [axis, vocabulary] }: Node): Chunks {
+export function chunksOfLogits({ shape: [axis, vocabulary] }: Pick<Node, "shape">): Chunks {
   const rows = BLOCK * Math.max(1, Math.floor(CHUNK_ELEMENTS / (vocabulary as number) / BLOCK));
   return { axis: axis as string, rows };
 }

@@ -2,7 +2,6 @@
 
 import { statSync } from "node:fs";
 import {
-  cacheBytes,
   type MemoryEstimate,
   type MemoryUse,
   type ModelSource,
@@ -10,7 +9,7 @@ import {
   summed,
   tokensOf,
 } from "../../engine/index.js";
-import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
+import { cacheBytes, type DecoderSpec, FLOAT32, readSpec } from "../../engine/model/index.js";
 import { readGgufHeader } from "../../formats/gguf/index.js";
 import { encodedBytes } from "../../kernels/index.js";
 import { elementCount } from "../../kit/index.js";
@@ -25,7 +24,6 @@ const PROGRAM = 190e6;
 const PLANNED_TOKEN = 750;
 /** Keys and values are float16 there. */
 const FLOAT16 = 2;
-const FLOAT32 = 4;
 /** Tokens that llama.cpp keeps of a window, besides the window. */
 const WINDOW_MARGIN = READ_TOKENS * 4;
 
