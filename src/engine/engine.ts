@@ -14,14 +14,19 @@ import {
 import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
-import { type EngineSource, openModelSource } from "./model-source.js";
+import { requireEngineMemory, requireRoom } from "./memory.js";
+import { type EngineSource, isHere, type ModelSource, openModelSource } from "./model-source.js";
+import { DEFAULT_BATCH, longestOf } from "./prefill.js";
 import { loadRuntime } from "./runtime/load-runtime.js";
 import type { SamplingOptions, TokenScores } from "./sampling.js";
 import { type ScoreEachOptions, type ScoreOptions, scoreTexts } from "./score.js";
 import { modelTextOf } from "./source-text.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
-export interface OpenEngineOptions extends LoadOptions, SourceOptions {}
+export interface OpenEngineOptions extends LoadOptions, SourceOptions {
+  /** The source, where its headers were read before and all of its files are here. Default: it is opened. */
+  readonly opened?: ModelSource | undefined;
+}
 
 /** Options of `Engine.generate`. */
 export interface GenerateOptions extends SamplingOptions, Pick<CallOptions, "signal"> {
@@ -70,15 +75,20 @@ export interface ContinuationScore {
  * in place, and others are computed into memory.
  * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
  * @throws RuntimeMissingError if ONNX Runtime is not installed
+ * @throws LayergraftError code `memory` if it does not fit into the memory that is free; nothing is downloaded then
  */
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
   // First, so that it is not missing only after everything is read.
   await loadRuntime();
-  const { folder, hub, ...load } = options;
+  const { folder, hub, opened, ...load } = options;
+  const headers = opened ?? (await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } }));
+  requireEngineMemory(headers, { shared: load.shared });
   // Weights are read in no order that streaming could follow, and most models are run again.
-  const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
-  const decoder = await LoadedDecoder.load(opened, load);
-  return new Engine(modelTextOf(opened), embeddedModel(decoder));
+  const model = isHere(headers)
+    ? headers
+    : await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  const decoder = await LoadedDecoder.load(model, load);
+  return new Engine(modelTextOf(model), embeddedModel(decoder));
 }
 
 /** A model in memory, for token ids. Close it to free its memory. */
@@ -352,8 +362,18 @@ export function embeddedModel(decoder: LoadedDecoder): TokenModel {
     vocabularySize,
     contextLength: decoder.contextLength,
     notes: decoder.notes,
-    generate: (prompts, options) => generateTokens(decoder, prompts, options),
-    score: (requests, options) => scoreTexts(decoder, requests, options),
+    generate: async (prompts, options) => {
+      const most = longestOf(prompts) + options.maxNewTokens;
+      const tokens = Math.min(most, decoder.contextLength);
+      requireRoom(decoder.spec, { texts: Math.min(options.batch ?? DEFAULT_BATCH, prompts.length), tokens });
+      return generateTokens(decoder, prompts, options);
+    },
+    score: async (requests, options) => {
+      const texts = Math.min(options.batch ?? DEFAULT_BATCH, requests.length);
+      const tokens = longestOf(requests.map((request) => request.tokens));
+      requireRoom(decoder.spec, { texts, tokens, scored: true });
+      return scoreTexts(decoder, requests, options);
+    },
     openBatch: (rows) => new DecodingBatch(decoder, { rows, eager: true }),
     close: () => decoder.close(),
   };

@@ -2,7 +2,7 @@
 import { Random } from "../kit/index.js";
 import { type BatchRequest, DecodingBatch, rowsFor, type TokenAnswer } from "./decoding-batch.js";
 import type { LoadedDecoder } from "./loaded-decoder.js";
-import { sharedBeginning, sharedLength } from "./prefill.js";
+import { DEFAULT_BATCH, sharedBeginning, sharedLength } from "./prefill.js";
 import { requireWhole, type SamplingOptions, type TokenScores } from "./sampling.js";
 
 export interface GenerateTokensOptions extends SamplingOptions, Pick<BatchRequest, "maxNewTokens" | "stopIds" | "top"> {
@@ -15,8 +15,6 @@ export interface GenerateTokensOptions extends SamplingOptions, Pick<BatchReques
   readonly onToken?: (prompt: number, id: number, scores?: TokenScores) => "stop" | undefined;
   readonly onDone?: (prompt: number, answer: TokenAnswer) => void;
 }
-
-const DEFAULT_BATCH = 8;
 
 /**
  * Answers prompts of at least one token.

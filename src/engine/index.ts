@@ -20,7 +20,18 @@ export {
 } from "./engine.js";
 export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";
-export { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
+export {
+  derivedLogitsBytes,
+  estimateEngine,
+  fitsIn,
+  type MemoryEstimate,
+  type MemoryUse,
+  programBytes,
+  requireMemory,
+  summed,
+  tokensOf,
+} from "./memory.js";
+export { type EngineSource, isHere, type ModelSource, openModelSource, sourceOf } from "./model-source.js";
 export {
   fillsBlocks,
   jobsOf,

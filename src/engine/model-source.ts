@@ -66,6 +66,11 @@ export async function openModelSource(
   return { ...planned, notes: [...notes, ...planned.notes] };
 }
 
+/** Whether all weights of a model are on this machine. */
+export function isHere({ sources }: ModelSource): boolean {
+  return [...sources.values()].every(({ files }) => files.every(({ remote }) => !remote));
+}
+
 // The source of a checkpoint that is run as it is.
 const ITSELF = "model";
 

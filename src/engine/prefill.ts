@@ -10,8 +10,12 @@ import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder
  * are masked, and such small exponentials are slow on some processors.
  */
 export const PASS_TOKENS = 192;
+/** Texts computed at once where nothing says how many. */
+export const DEFAULT_BATCH = 8;
 /** Floats of a pass's logits; two copies take 128 MB. */
 const PASS_LOGITS = 2 ** 24;
+/** Tokens of a pass where the logits of all of them are needed. */
+export const logitsTokens = (vocabularySize: number): number => Math.min(PASS_TOKENS, PASS_LOGITS / vocabularySize);
 /** A shorter common prefix is computed with each text. */
 const LEAST_SHARED = 8;
 
@@ -92,7 +96,7 @@ export async function* passes<W extends Wanted>(
   const { select, outputs, onPass, planned, signal, allLogits = false } = options;
   const longest = longestOf(texts);
   cache.reserve(texts.reduce((most, { length }, row) => Math.max(most, cache.length(row) + length), 0));
-  const tokens = allLogits ? Math.min(PASS_TOKENS, PASS_LOGITS / decoder.spec.vocabularySize) : PASS_TOKENS;
+  const tokens = allLogits ? logitsTokens(decoder.spec.vocabularySize) : PASS_TOKENS;
   const step = Math.max(1, Math.floor(tokens / texts.length));
   for (let from = 0; from < longest; from += step) {
     await yieldToEventLoop(signal);

@@ -3,7 +3,7 @@
 import { groupBy } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Wanted } from "./loaded-decoder.js";
-import { extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
+import { DEFAULT_BATCH, extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
 import { requireWhole } from "./sampling.js";
 
 export interface ScoreOptions {
@@ -36,8 +36,6 @@ export interface Scores {
   /** Whether each of them is the most likely one. */
   readonly greedy: readonly boolean[];
 }
-
-const DEFAULT_BATCH = 8;
 
 /** What texts have before their first result, as keys: the token before the first scored one is the first that has a result. */
 export function contextKeys(requests: readonly ScoreRequest[]): string[] {

@@ -4,19 +4,22 @@ import { dirname, join, resolve } from "node:path";
 import type { LinearWeights, StoredWeight } from "../families/index.js";
 import type { SourceOptions } from "../formats/checkpoint/index.js";
 import { writeSharded } from "../formats/safetensors/index.js";
+import { addRows } from "../kernels/index.js";
 import { requireArray } from "../kit/arrays/index.js";
 import { checkFolderOutput, writeFolder } from "../kit/files/index.js";
 import { type CallOptions, CancelledError, elementCount, LayergraftError, Random, RecipeError } from "../kit/index.js";
 import type { StatisticsKind } from "../merge/index.js";
 import { beginOf } from "../text/index.js";
-import { gradients, inputsOf } from "./graph/gradients.js";
+import { gradients, inputsOf, splitRows } from "./graph/gradients.js";
 import type { Node } from "./graph/node.js";
+import { estimateFisher, requireMemory } from "./memory.js";
 import { buildDecoder, weightName } from "./model/decoder-graph.js";
 import { FEEDS } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
 import { locateWeights } from "./model/weight-names.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 import { feedsOf, integers, RopeTables } from "./rope-tables.js";
+import { chunksOfLogits } from "./runtime/chunks.js";
 import { lowerGraph } from "./runtime/lower.js";
 import { openSession, type TensorValue } from "./runtime/session.js";
 import { loadSourceTokenizer } from "./source-text.js";
@@ -76,6 +79,7 @@ const [STREAM, NEXT] = ["stream", "next"] as const;
  * @throws RecipeError if no text has two tokens; OutputError if `out` exists or is the model
  * @throws CheckpointError if the model has no tokenizer or cannot be used
  * @throws LayergraftError code `broken-model` if a statistic is not finite
+ * @throws LayergraftError code `memory` if `fisher` needs more memory than is free
  * @throws RuntimeMissingError if ONNX Runtime is not installed; CancelledError if the signal fires
  */
 export async function measureStatistics(model: EngineSource, options: StatisticsOptions): Promise<StatisticsSummary> {
@@ -93,6 +97,13 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   const ids = drawn.map((text) => tokenizer.encode(begin + text).slice(0, length)).filter((one) => one.length > 1);
   if (ids.length === 0) throw new RecipeError("the texts have no two tokens together. Give longer texts.");
   const tokens = ids.reduce((sum, one) => sum + one.length, 0);
+  if (kind === "fisher") {
+    const longest = ids.reduce((most, one) => Math.max(most, one.length), 0);
+    const estimate = estimateFisher(source, { together: GROUP_ELEMENTS, tokens: longest });
+    const advice = () =>
+      "Read fewer tokens of a text (length), or measure inputs or gram, which need one layer at a time.";
+    requireMemory({ what: `Measuring fisher of ${source.name}`, estimate, advice });
+  }
   const parts = await (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);
   let current: { readonly part: StatisticsPart; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
   const valuesOf = async (part: StatisticsPart, name: string): Promise<Float32Array> => {
@@ -188,11 +199,33 @@ async function fisherParts(
     const compute = async () => {
       const inputs = tensors.flatMap(({ name }) => (rowsOf.get(name) ?? []).map((one) => ({ name, one })));
       const nodes = inputs.map(({ one: [input] }) => graph.inputs.get(input) as Node);
-      const found = gradients(graph, loss, nodes);
-      const outputs: Record<string, Node> = {};
-      for (const [i, gradient] of found.entries()) if (gradient) outputs[`${i}`] = graph.mul(gradient, gradient);
       const sums = new Map(tensors.map(({ name, shape }) => [name, new Float32Array(elementCount(shape))]));
-      const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), {
+      const outputs: Record<string, Node> = {};
+      // Each text's derivatives are written to the same memory, as results of ONNX Runtime are freed late.
+      const into: Record<string, TensorValue> = {};
+      const derived = gradients(graph, loss, nodes).flatMap((gradient, i) => {
+        if (!gradient) return [];
+        const { dense, rows } = splitRows(graph, gradient);
+        const shape = gradient.shape as readonly number[];
+        const data = new Float32Array(elementCount(shape));
+        if (dense) {
+          outputs[`${i}`] = dense;
+          into[`${i}`] = { dtype: "f32", shape, data };
+        }
+        const added = rows.map(({ ids, values }, at) => {
+          const names = { ids: `${i}.ids.${at}`, values: `${i}.values.${at}` };
+          outputs[names.ids] = ids;
+          outputs[names.values] = values;
+          return names;
+        });
+        const { name, one } = inputs[i] as (typeof inputs)[number];
+        const [all, { rows: part }] = [sums.get(name) as Float32Array, one[1]];
+        const from = part ? (all.length / part.of) * part.from : 0;
+        const sum = all.subarray(from, from + data.length);
+        return [{ data, sum, isDense: dense !== undefined, added, width: shape[1] ?? 1 }];
+      });
+      const model = lowerGraph(outputs, { weights: bound.weights, chunks: chunksOfLogits(logits) });
+      const session = await openSession(model, {
         threads: options.threads,
         config: { "session.disable_prepacking": "1" },
       });
@@ -203,12 +236,13 @@ async function fisherParts(
             [FEEDS.rows]: integers([text.length - 1], [...text.keys()].slice(0, -1)),
             labels: integers([text.length - 1], text.slice(1)),
           };
-          const results = await session.run(feeds, Object.keys(outputs));
-          for (const [i, { name, one }] of inputs.entries()) {
-            const sum = sums.get(name) as Float32Array;
-            const { rows } = one[1];
-            const squares = (results[`${i}`]?.data ?? []) as Float32Array;
-            add(rows ? sum.subarray((sum.length / rows.of) * rows.from) : sum, squares, 1 / texts.length);
+          const results = await session.run(feeds, Object.keys(outputs), into);
+          for (const { data, sum, isDense, added, width } of derived) {
+            if (!isDense) data.fill(0);
+            for (const { ids, values } of added) {
+              addTogether(data, results[ids]?.data as BigInt64Array, results[values]?.data as Float32Array, width);
+            }
+            addSquares(sum, data, 1 / texts.length);
           }
           next();
         }
@@ -219,6 +253,22 @@ async function fisherParts(
     };
     return { tensors, compute };
   });
+}
+
+/** Adds rows [N, width] to a table, those of one id as their sum. */
+function addTogether(table: Float32Array, ids: BigInt64Array, values: Float32Array, width: number): void {
+  const places = new Map([...new Set(ids)].map((id, place) => [id, place]));
+  const together = new Float32Array(places.size * width);
+  const to = Array.from(ids, (id) => places.get(id) as number);
+  addRows(together, to, values, width);
+  addRows(table, [...places.keys()].map(Number), together, width);
+}
+
+function addSquares(into: Float32Array, values: Float32Array, factor: number): void {
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] as number;
+    into[i] = (into[i] as number) + factor * Math.fround(value * value);
+  }
 }
 
 function add(into: Float32Array, values: Float32Array, factor: number): void {

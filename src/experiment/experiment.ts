@@ -25,7 +25,7 @@ import {
   runExperiment,
 } from "./run/run-experiment.js";
 import { Store } from "./run/store.js";
-import type { Step, StepKind } from "./steps/step.js";
+import { KINDS, type Step, type StepKind } from "./steps/step.js";
 import { readAttempt, type StepSettings, type StepState } from "./steps/step-state.js";
 
 export interface OpenOptions extends Pick<CallOptions, "signal"> {
@@ -84,10 +84,10 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
   const whole = { file, planFolder, out, isAsWritten, data, programs, variants: [], published: [] };
   const experiments = variants.map(
-    ({ base, gguf, ...variant }): Experiment => ({
+    ({ base, gguf, memory, ...variant }): Experiment => ({
       ...whole,
       ...variant,
-      world: { facts, base, gguf, problems: [], notes: [] },
+      world: { facts, base, gguf, memory, problems: [], notes: [] },
     }),
   );
   const [first] = experiments as [Experiment];
@@ -144,14 +144,26 @@ export async function statusOf(experiment: Experiment): Promise<ExperimentStatus
     if (state.state === "done") secondsBy.set(step.key, state.seconds);
   }
   const { executor } = plan;
+  const limits = executor.kind === "local" ? stepLimits(experiment) : undefined;
   const estimate = estimateExperiment({
     expansion,
     secondsOf: (key: string) => secondsBy.get(key),
     variants: variants.map(({ variant, expansion: own }) => ({ ...variant.world, plan: variant.plan, expansion: own })),
-    workers: executor.kind === "local" ? workersOf(executor) : executor.most_jobs,
+    workers: limits?.workers ?? executor.most_jobs,
+    ...(limits?.bytes === undefined ? {} : { stepBytes: limits.bytes }),
   });
   const seconds = [...secondsBy.values()].reduce((sum, one) => sum + one, 0);
   return { store, expansion, variants, steps, counts: countsOf(expansion, steps), estimate, seconds };
+}
+
+/** How many steps run here at once, and bytes of the largest if that is what limits them. */
+function stepLimits(experiment: Experiment): { readonly workers: number; readonly bytes?: number } {
+  const { executor } = experiment.plan;
+  const sizes = KINDS.flatMap((kind) => resourcesOf(experiment, kind).memory ?? []);
+  if (sizes.length === 0) return { workers: workersOf(executor) };
+  const bytes = Math.max(...sizes);
+  const workers = workersOf({ ...executor, memory: bytes });
+  return workers < workersOf({ ...executor, memory: undefined }) ? { workers, bytes } : { workers };
 }
 
 export function statusOfVariant(status: ExperimentStatus, one: ExpandedVariant<Experiment>): ExperimentStatus {
@@ -257,13 +269,13 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
     onEvent: options.onEvent,
     attempts: plan.executor.attempts,
     settings: (step) => settingsOf(experiment, step),
-    executor: options.executor ?? ((events) => executorOf(plan, events)),
+    executor: options.executor ?? ((events) => executorOf(experiment, events)),
   });
 }
 
 function settingsOf(experiment: Experiment, step: Step): StepSettings {
   const { plan, data, planFolder } = experiment;
-  const resources = resourcesOf(plan, step.kind);
+  const resources = resourcesOf(experiment, step.kind);
   // A Slurm job has all the cores that it can see.
   const cores = resources.cores ?? (plan.executor.kind === "slurm" ? undefined : 1);
   return {
@@ -275,23 +287,27 @@ function settingsOf(experiment: Experiment, step: Step): StepSettings {
   };
 }
 
-function resourcesOf({ executor }: ExperimentPlan, kind: StepKind) {
+/** What a step may take: what the plan says, else memory by the largest estimate of a variant. */
+function resourcesOf(experiment: Experiment, kind: StepKind) {
+  const { executor } = experiment.plan;
   const own = kind === "train" ? executor.train : kind === "evaluate" ? executor.evaluate : undefined;
-  const { cores, memory, gpus, time, partition, options } = executor;
+  const { cores, gpus, time, partition, options } = executor;
+  const estimates = partsOf(experiment).flatMap(({ world }) => world.memory[kind] ?? []);
+  const memory = executor.memory ?? (estimates.length > 0 ? Math.max(...estimates) : undefined);
   const given = Object.fromEntries(Object.entries(own ?? {}).filter(([, value]) => value !== undefined));
   return { cores, memory, gpus, time, partition, options, ...given };
 }
 
-function executorOf(plan: ExperimentPlan, events: ExecutorEvents): Executor {
-  const { executor, name } = plan;
+function executorOf(experiment: Experiment, events: ExecutorEvents): Executor {
+  const { executor, name } = experiment.plan;
   if (executor.kind === "local")
-    return new LocalExecutor({ ...executor, resources: (kind) => resourcesOf(plan, kind) }, events);
+    return new LocalExecutor({ ...executor, resources: (kind) => resourcesOf(experiment, kind) }, events);
   return new SlurmExecutor(
     {
       name,
       setup: executor.setup,
       maxJobs: executor.most_jobs,
-      resources: (kind) => resourcesOf(plan, kind),
+      resources: (kind) => resourcesOf(experiment, kind),
       command: [process.execPath, createRequire(import.meta.url).resolve("#experiment-job")],
     },
     events,

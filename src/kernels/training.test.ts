@@ -217,6 +217,25 @@ describe("memory", () => {
     expect(kernels.sumSquares(a)).toBe(500);
   });
 
+  test("groups share a memory while it has room for all of their arrays", () => {
+    const groups = [[100, 100], [50], [200, 200], [9000], [20]];
+    const kernels = TrainingKernels.forGroups(groups, 2048);
+    const arrays = groups.map((lengths, i) => lengths.map((length) => kernels[i]?.array(length) as Float32Array));
+    expect(arrays.flatMap((list, i) => list.map((array) => kernels[i]?.holds(array)))).toEqual(Array(7).fill(true));
+    expect(new Set(kernels.slice(0, 2)).size).toBe(1);
+    expect(new Set(kernels).size).toBe(4);
+    const [a, b] = arrays[0] as [Float32Array, Float32Array];
+    kernels[0]?.add(a.fill(1), b.fill(2));
+    expect(new Set(a)).toEqual(new Set([3]));
+    expect(
+      arrays
+        .slice(1)
+        .flat()
+        .map((array) => new Set(array)),
+    ).toEqual(Array(5).fill(new Set([0])));
+    expect(TrainingKernels.forGroups([])).toEqual([]);
+  });
+
   test("rows are added at their ids, which may repeat", () => {
     const dense = Float32Array.of(1, 1, 1, 1, 1, 1);
     plain.addRows(dense, [2, 0, 2], Float32Array.of(1, 2, 3, 4, 5, 6), 2);

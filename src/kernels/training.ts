@@ -18,12 +18,14 @@ const BLOCK = plain.SUM_BLOCK;
 const STAGES = 4;
 /** Limit of 32-bit WebAssembly memory, less the last page, whose end has no address. */
 const MAX_TRAINING_BYTES = (65_536 - 1) * PAGE;
+/** What arrays can use of it: all but the kernels' own data. */
+const MAX_GROUP_BYTES = MAX_TRAINING_BYTES - 2 ** 20;
 
 /**
  * Training kernels with their own memory for arrays.
  *
  * Any Float32Array works; arrays outside this memory are copied in blocks, at half the speed. `array` allocates in this
- * memory while there is room, then ordinary arrays, so models of any size fit. ONNX Runtime accepts these arrays as
+ * memory while there is room, then ordinary arrays. ONNX Runtime accepts these arrays as
  * inputs and outputs. The constructor allocates the memory once, because growing it would detach every array.
  */
 export class TrainingKernels {
@@ -53,6 +55,26 @@ export class TrainingKernels {
       const address = stages + i * BLOCK * 4;
       return { address, view: new Float32Array(this.#buffer, address, BLOCK) };
     });
+  }
+
+  /**
+   * Kernels for each group of arrays that are used together. Neighbouring groups share a memory while it has room for all of their
+   * arrays, so that a model of any size is in memories of at most 4 GiB.
+   * @param groups lengths of the arrays of each group
+   * @param limit bytes of a memory; default 4 GiB less what kernels need
+   */
+  static forGroups(groups: readonly (readonly number[])[], limit = MAX_GROUP_BYTES): TrainingKernels[] {
+    const shared: { bytes: number; count: number }[] = [];
+    for (const lengths of groups) {
+      const bytes = TrainingKernels.bytesFor(lengths);
+      const last = shared.at(-1);
+      if (!last || last.bytes + bytes > limit) shared.push({ bytes, count: 1 });
+      else {
+        last.bytes += bytes;
+        last.count++;
+      }
+    }
+    return shared.flatMap(({ bytes, count }) => Array<TrainingKernels>(count).fill(new TrainingKernels({ bytes })));
   }
 
   /** Memory that arrays of these lengths need, in bytes. */

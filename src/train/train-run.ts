@@ -1,5 +1,5 @@
 import { join, resolve } from "node:path";
-import { loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModelSource } from "../engine/index.js";
+import { isHere, loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModelSource } from "../engine/index.js";
 import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
@@ -20,6 +20,7 @@ import type { BatchSource, TrainingBatch, TrainOptions, TrainResult } from "./lo
 import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
 import { resolveSelection } from "./run/selection.js";
+import { requireTrainingMemory } from "./train-memory.js";
 import { type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions
@@ -69,7 +70,7 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
   const { run, resume, force, signal, onResume, onProgress, onCheckpoint, onReady } = options;
   // Fails here if it is missing, before base and data are read.
   await loadRuntime();
-  const prepared = await prepareRun(options);
+  const prepared = await prepareRun({ ...options, checkMemory: true });
   onReady?.(prepared);
   const mergeBase = run.lora?.merge ? baseToMerge(prepared.base) : undefined;
   const settings = { signal, resume, force, onResume, onProgress, onCheckpoint };
@@ -139,11 +140,21 @@ async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions):
   };
 }
 
-/** Opens base and data, and settles what depends on them. */
-export async function prepareRun(options: Omit<RunOptions, "resume" | "force">): Promise<PreparedRun> {
-  const { run, folder, dataFolder = folder, hub, signal } = options;
-  const base = await planRecipe({ method: "soup", models: [run.base] }, { ...(folder ? { folder } : {}), hub });
-  const source = await openModelSource(base);
+export interface PrepareOptions extends Omit<RunOptions, "resume" | "force"> {
+  /** Whether to refuse what does not fit into memory, before data is read and weights are downloaded. Default: false. */
+  readonly checkMemory?: boolean | undefined;
+}
+
+/**
+ * Opens base and data, and settles what depends on them.
+ * @throws LayergraftError code `memory`, with `checkMemory`
+ */
+export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> {
+  const { run, folder, dataFolder = folder, hub, signal, checkMemory = false } = options;
+  const open = (access: HubAccess | undefined) =>
+    planRecipe({ method: "soup", models: [run.base] }, { ...(folder ? { folder } : {}), hub: access });
+  let base = await open(checkMemory && hub ? { ...hub, fetch: "plan" } : hub);
+  let source = await openModelSource(base);
   if (source.sources.size > 1) {
     const message = `base: ${run.base} is a recipe. Write it first: layergraft merge ${shellQuote(run.base)} --out FOLDER`;
     throw RecipeError.at({ field: "base" }, message);
@@ -176,6 +187,19 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   };
 
   const { sequenceLength } = settleRun(run, model, { samples: 1, sequences: 1 });
+  const whole = trainedSelection(run);
+  const chosen = whole === undefined ? undefined : select(whole, "train");
+  const loraOf = (part: ReadonlySet<string>) =>
+    run.method === "lora" ? planLora(part, loraBase(source, spec, stored), run.lora ?? LORA_DEFAULTS) : undefined;
+  const requireMemory = (part: ReadonlySet<string>) => {
+    const use = { method: run.method, trained: part, lora: loraOf(part), heldOut: run.holdout !== undefined };
+    if (checkMemory) requireTrainingMemory(source, { ...use, texts: run.batch, tokens: sequenceLength });
+  };
+  if (chosen) requireMemory(chosen);
+  if (!isHere(source) && hub?.fetch === "files") {
+    base = await open(hub);
+    source = await openModelSource(base);
+  }
   const tokenizer = await loadSourceTokenizer(source);
   const chatTemplate = await loadSourceTemplate(source);
   const declared = run.partition
@@ -200,12 +224,10 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     streams.push({ name, counts: prepared.counts, data: prepared, batches: openAt(), openAt, describe, trained });
     requireKnownTokens(prepared, tokenizer, spec.vocabularySize);
   }
-  const whole = trainedSelection(run);
-  const trained =
-    whole === undefined ? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])])) : select(whole, "train");
+  const trained = chosen ?? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])]));
+  if (!chosen) requireMemory(trained);
   const settings = settleRun(run, model, sizeOf(streams));
-  const lora =
-    run.method === "lora" ? planLora(trained, loraBase(source, spec, stored), run.lora ?? LORA_DEFAULTS) : undefined;
+  const lora = loraOf(trained);
   return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes] };
 }
 

@@ -11,7 +11,14 @@ import {
   openEngine,
   requireNumbers,
 } from "../engine/index.js";
-import { type BackendName, chooseBackend, type OpenLlamaOptions, openLlama } from "../export/llama/index.js";
+import {
+  type BackendChoice,
+  type BackendName,
+  type ChoiceOptions,
+  chooseBackend,
+  type OpenLlamaOptions,
+  openLlama,
+} from "../export/llama/index.js";
 import { type CallOptions, usageError } from "../kit/index.js";
 import { type ChatMessage, encodePair, promptEncoder, tokenBeforeText } from "../text/index.js";
 import type { RecipeInput } from "./inputs.js";
@@ -29,9 +36,14 @@ export type ModelInput = string | RecipeInput | MergePlan;
 export interface OpenModelOptions extends CallOptions, FolderOptions, Pick<OpenLlamaOptions, "type" | "threads"> {
   /**
    * What runs the model: `engine`, the embedded engine, or `llama`, llama.cpp, which needs the package node-llama-cpp.
-   * Default: `llama` for GGUF files, else `engine`.
+   * Default: `llama` for GGUF files or with a `type`, else what `prefer` says.
    */
   readonly backend?: BackendName | undefined;
+  /**
+   * The backend where none is named. `exact`: the embedded engine, in float32; `speed`: llama.cpp, where it is installed and
+   * runs the model, but for recipes. Where float32 does not fit into memory, either takes llama.cpp. Default: `exact`.
+   */
+  readonly prefer?: ChoiceOptions["prefer"];
   /** Embedded engine: execution providers of ONNX Runtime in order of preference, such as `["cuda", "cpu"]`. Default: `["cpu"]`. */
   readonly providers?: readonly string[] | undefined;
 }
@@ -92,11 +104,14 @@ export class Model {
   readonly vocabularySize: number;
   /** Notes on how the model was interpreted; usually empty. */
   readonly notes: readonly string[];
+  /** What runs it, and why. */
+  readonly backend: BackendChoice;
   readonly #engine: Engine;
 
   /** @internal Use `openModel`. */
-  constructor(engine: Engine) {
+  constructor({ engine, choice }: OpenedInBackend) {
     this.#engine = engine;
+    this.backend = choice;
     this.name = engine.name;
     this.family = engine.family;
     this.digest = engine.digest;
@@ -184,7 +199,8 @@ export class Model {
 /**
  * Opens a model to generate and score text.
  * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
- * @throws LayergraftError if ONNX Runtime or node-llama-cpp is not installed, or if options do not go together
+ * @throws LayergraftError if ONNX Runtime or node-llama-cpp is not installed, or if options do not go together; code
+ *   `memory`, before anything is computed or downloaded, if the model does not fit into the memory that is free
  * @throws CancelledError if the signal fires
  */
 export async function openModel(source: ModelInput, options: OpenModelOptions = {}): Promise<Model> {
@@ -204,10 +220,25 @@ interface HeldOptions extends Pick<OpenEngineOptions, "shared"> {
 }
 
 /** @internal */
-export async function openInBackend(source: ModelInput, options: OpenModelOptions, held: HeldOptions = {}) {
+export interface OpenedInBackend {
+  readonly engine: Engine;
+  readonly choice: BackendChoice;
+}
+
+/** @internal */
+export async function openInBackend(
+  source: ModelInput,
+  options: OpenModelOptions,
+  held: HeldOptions = {},
+): Promise<OpenedInBackend> {
   const { context, ...embedded } = held;
-  const opened = engineSource(source);
+  const given = engineSource(source);
   const hub = hubOf(options);
-  if (chooseBackend(opened, options) === "llama") return openLlama(opened, { ...options, context, hub });
-  return openEngine(opened, { ...options, ...embedded, hub });
+  const { choice, opened } = await chooseBackend(given, { ...options, hub, shared: held.shared });
+  const { name, type } = choice;
+  const engine =
+    name === "llama"
+      ? await openLlama(given, { ...options, type, context, hub, opened })
+      : await openEngine(given, { ...options, ...embedded, hub, opened });
+  return { engine, choice };
 }

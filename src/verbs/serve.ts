@@ -36,9 +36,9 @@ export async function serve(
   const open = async (name: string, held: Holding) => {
     const loading: CallOptions["onProgress"] =
       onProgress && ((one) => onProgress({ ...one, phase: `loading ${name}` }));
-    const engine = await openInBackend(models[name] as ModelInput, { ...opening, onProgress: loading }, held);
-    onOpen?.(name, new Model(engine));
-    return engine;
+    const opened = await openInBackend(models[name] as ModelInput, { ...opening, onProgress: loading }, held);
+    onOpen?.(name, new Model(opened));
+    return opened.engine;
   };
   const serving = { host, port, apiKey, origins, parallel, queue, context, onRequest };
   const server = await serveModels(Object.keys(models), open, serving);

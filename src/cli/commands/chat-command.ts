@@ -6,9 +6,9 @@ import type { ChatMessage } from "../../text/index.js";
 import {
   SOURCE_ARGUMENT,
   samplingOf,
-  withBackendOption,
   withEngine,
   withEngineOptions,
+  withFastBackendOption,
   withSamplingOptions,
   withTemplateOption,
 } from "../shared/model-flags.js";
@@ -30,8 +30,8 @@ export function add(program: Command): void {
       .optionsGroup("Prompt:")
       .option("--system <text>", "system message"),
   );
-  withEngineOptions(withBackendOption(withSamplingOptions(512)(command))).action(async (source, flags) => {
-    await withEngine(source, flags, async (engine) => {
+  withEngineOptions(withFastBackendOption(withSamplingOptions(512)(command))).action(async (source, flags) => {
+    await withEngine(source, { ...flags, prefer: "speed" }, async (engine) => {
       const palette = paletteFor(process.stdout);
       const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
       let messages = [...opening];

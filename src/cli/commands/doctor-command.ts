@@ -1,16 +1,21 @@
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
-import { availableParallelism, cpus, freemem, totalmem } from "node:os";
+import { availableParallelism, cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { Command } from "commander";
 import { INSTALL_RUNTIME, loadRuntime } from "../../engine/runtime/index.js";
 import { INSTALL_LLAMA, loadLibrary } from "../../export/llama/index.js";
 import { hubSettings } from "../../formats/hub/index.js";
-import { VERSION } from "../../kit/index.js";
+import { usageError, VERSION } from "../../kit/index.js";
+import { describeFree, freeMemory } from "../../kit/memory/index.js";
 import { formatBytes, shorten } from "../../kit/printing/index.js";
 import { cloneFile } from "../../merge/output/index.js";
-import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
+import { memoryTable } from "../../verbs/shared/index.js";
+import { hubAccess } from "../shared/hub-access.js";
+import { memoryLines } from "../shared/memory-lines.js";
+import { SOURCE_ARGUMENT } from "../shared/model-flags.js";
+import { interruptSignal, paletteFor, parsePositive, print, printJson, withCommonOptions } from "../shared/output.js";
+import type { Command } from "../shared/typed.js";
 
 interface Finding {
   readonly name: string;
@@ -36,8 +41,26 @@ for name in ("torch", "trl", "vllm"):
 export function add(program: Command): void {
   const command = program
     .command("doctor")
-    .description("Print what is installed here, what each part enables, and the command that adds a missing one.");
-  withCommonOptions(command).action(async (options: CommonOptions) => {
+    .description(
+      "Print what is installed here, what each part enables, and the command that adds a missing one. With a model, print " +
+        "the memory that running and training it need, and whether that is free. Reads headers, and downloads no weights.",
+    )
+    .argument("[model]", SOURCE_ARGUMENT)
+    .option("--tokens <n>", "tokens of a text, prompt and answer together (default: 1024)", parsePositive)
+    .option("--batch <n>", "texts at once (default: 1 to run, 8 to train)", parsePositive);
+  withCommonOptions(command).action(async (model, options) => {
+    if (model !== undefined) {
+      const { tokens, batch: texts } = options;
+      const signal = interruptSignal();
+      const table = await memoryTable(model, {
+        tokens,
+        texts,
+        hub: hubAccess("plan", { signal, onProgress: () => undefined }),
+      });
+      return options.json ? printJson(table) : print(memoryLines(table, paletteFor(process.stdout)));
+    }
+    if (options.tokens !== undefined || options.batch !== undefined)
+      throw usageError("--tokens and --batch need a model.");
     const findings = await examine();
     if (options.json) return printJson(findings);
     const { dim, green, yellow } = paletteFor(process.stdout);
@@ -78,8 +101,8 @@ async function examine(): Promise<readonly Finding[]> {
     { name: "CPU", found: cores, enables: "merges and the embedded engine use all cores" },
     {
       name: "memory",
-      found: `${formatBytes(freemem())} free of ${formatBytes(totalmem())}`,
-      enables: "a merge needs 0.1 to 0.3 GB; running a model needs its size",
+      found: `${describeFree(freeMemory())}, of ${formatBytes(totalmem())}`,
+      enables: "a merge needs 0.1 to 0.3 GB; layergraft doctor MODEL prints what a model needs",
     },
     {
       name: "disk here",

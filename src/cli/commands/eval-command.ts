@@ -164,7 +164,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
   });
   const data = { folder: flags.data, loadRows };
   // Not before the task files are read: one may be a pipe, and the read cannot be cancelled.
-  const signal = interruptSignal();
+  const signal = interruptSignal("this pass");
   if (flags.dryRun) {
     const loaded = await loadTasks(tasks, { data, limit: flags.limit, signal }).finally(() => display.stop());
     return printTasks(loaded, flags);

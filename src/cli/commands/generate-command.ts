@@ -6,9 +6,9 @@ import {
   SOURCE_ARGUMENT,
   samplingOf,
   type TemplateFlags,
-  withBackendOption,
   withEngine,
   withEngineOptions,
+  withFastBackendOption,
   withSamplingOptions,
   withTemplateOption,
 } from "../shared/model-flags.js";
@@ -39,14 +39,14 @@ export function add(program: Command): void {
       .option("--no-bos", "do not add the tokenizer's BOS token")
       .option("--batch <n>", "prompts per batch (default: 8)", parsePositive),
   );
-  withEngineOptions(withBackendOption(withSamplingOptions(256)(command))).action(async (source, flags) => {
+  withEngineOptions(withFastBackendOption(withSamplingOptions(256)(command))).action(async (source, flags) => {
     if (flags.system !== undefined && !flags.chat) throw usageError("--system needs --chat");
     if (flags.chatTemplateKwargs && !flags.chat) throw usageError("--chat-template-kwargs needs --chat");
     const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
     const tokens = flags.ids ? await readTokenFile(flags.ids) : [];
     if (texts.length + tokens.length === 0)
       throw usageError("Missing a prompt. Pass --prompt TEXT, --prompts FILE or --ids FILE.");
-    await withEngine(source, flags, async (engine, signal) => {
+    await withEngine(source, { ...flags, prefer: "speed" }, async (engine, signal) => {
       const prompts: Prompt[] = tokens.map((list) => ({ tokens: list }));
       for (const text of texts) prompts.push({ text, tokens: await encode(engine, text, flags) });
       const start = performance.now();

@@ -35,11 +35,14 @@ export function add(program: Command): void {
     const { kind, on, samples, length, seed, out, force } = options;
     const texts = await readTexts(on);
     const { measureStatistics } = await import("../../engine/index.js");
-    const summary = await runWithProgress(options, (controls) =>
-      measureStatistics(model, {
-        ...{ kind, texts, samples, length, seed, out, force, ...controls },
-        hub: hubAccess("files", controls),
-      }),
+    const summary = await runWithProgress(
+      options,
+      (controls) =>
+        measureStatistics(model, {
+          ...{ kind, texts, samples, length, seed, out, force, ...controls },
+          hub: hubAccess("files", controls),
+        }),
+      "this text",
     );
     if (options.json) printJson(summary);
     info(

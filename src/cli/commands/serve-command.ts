@@ -4,7 +4,7 @@ import { parseHubName } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatSome, plural, shorten, visible } from "../../kit/printing/index.js";
-import { Model, type ServedRequest, serve } from "../../verbs/index.js";
+import { type Model, type ServedRequest, serve } from "../../verbs/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { factsOf, SOURCE_ARGUMENT, withBackendOption, withEngineOptions } from "../shared/model-flags.js";
 import {
@@ -47,7 +47,7 @@ export function add(program: Command): void {
     let [start, computed] = [performance.now(), 0];
     const onOpen = (name: string, model: Model) => {
       const source = sources.get(name) ?? "";
-      const facts = factsOf(Model.engineOf(model), source, { backend, computed });
+      const facts = factsOf(model, computed);
       for (const note of model.notes) info(flags, `note: ${note}`);
       info(flags, `${name}: ${[model.family, source, ...facts].join(", ")}, ready in ${elapsed(start)}`);
       [start, computed] = [performance.now(), 0];

@@ -102,7 +102,7 @@ type TrainFlags = ReturnType<ReturnType<typeof declared>["opts"]>;
 export function add(program: Command): void {
   declared(program).action(async (file, flags) => {
     const { run, ...folders } = await readRunOf(file, flags);
-    const signal = interruptSignal();
+    const signal = interruptSignal("this step");
     const start = performance.now();
     const palette = paletteFor(process.stderr);
     if (flags.dryRun || flags.preview !== undefined) {

@@ -87,7 +87,7 @@ async function tune(flags: TuneFlags): Promise<void> {
   const settings = { ...(dryRun ? flags : await moved(flags, out)), layers };
   const plan = tunePlan(settings);
   const text = `${HEADER}\n${yamlText(plan)}`;
-  const signal = interruptSignal();
+  const signal = interruptSignal("this pass");
   if (dryRun) {
     const experiment = await openExperiment(plan, { out: join(out, plan.out ?? ""), signal });
     const outlook = await previewExperiment(experiment);

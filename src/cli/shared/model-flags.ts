@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
-import { BACKENDS, type BackendName, isGguf } from "../../export/llama/index.js";
+import { BACKENDS, type BackendName } from "../../export/llama/index.js";
 import { isObject, usageError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { Model, type OpenModelOptions, openModel } from "../../verbs/index.js";
@@ -37,16 +37,21 @@ export const WEIGHTS_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a mod
 /** What can be run. */
 export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe or .gguf file, or a model on the hub";
 
-export const withBackendOption = adding<Pick<EngineOptions, "backend">>((command) =>
-  command
-    .optionsGroup("Engine:")
-    .addOption(
-      new Option(
-        "--backend <name>",
-        "engine, or llama for llama.cpp (default: llama for .gguf files, else engine)",
-      ).choices(BACKENDS),
-    ),
-);
+/** @param otherwise the default for what is no .gguf file and fits into memory as float32 */
+const backendOption = (otherwise: string) =>
+  adding<Pick<EngineOptions, "backend">>((command) =>
+    command
+      .optionsGroup("Engine:")
+      .addOption(
+        new Option(
+          "--backend <name>",
+          `engine, or llama for llama.cpp (default: llama for .gguf files${otherwise}, else engine if it fits)`,
+        ).choices(BACKENDS),
+      ),
+  );
+export const withBackendOption = backendOption("");
+/** For commands that prefer speed. */
+export const withFastBackendOption = backendOption(", and for folders where it is installed");
 
 /** Adds the options of `EngineOptions`, but for the backend. */
 export const withEngineOptions = adding<Omit<EngineOptions, "backend">>((command) =>
@@ -65,41 +70,36 @@ export const withEngineOptions = adding<Omit<EngineOptions, "backend">>((command
 export async function openByFlags(
   source: string,
   { backend, type, threads, provider }: EngineOptions,
-  { signal, onProgress }: Pick<OpenModelOptions, "signal" | "onProgress">,
+  { signal, onProgress, prefer }: Pick<OpenModelOptions, "signal" | "onProgress" | "prefer">,
 ): Promise<{ readonly engine: Engine; readonly facts: readonly string[] }> {
   let computed = 0;
   const model = await openModel(source, {
-    ...{ backend, type, threads, providers: provider, signal, hub: hubAccess("files", { signal, onProgress }) },
+    ...{ backend, type, threads, providers: provider, prefer, signal, hub: hubAccess("files", { signal, onProgress }) },
     onProgress: (progress) => {
       computed = progress.total;
       onProgress?.(progress);
     },
   });
-  const engine = Model.engineOf(model);
-  return { engine, facts: factsOf(engine, source, { backend, computed }) };
+  return { engine: Model.engineOf(model), facts: factsOf(model, computed) };
 }
 
-/** What runs a model. @param how.computed bytes that were merged for it */
-export function factsOf(
-  { backend, program }: Engine,
-  source: string,
-  how: { readonly backend: BackendName | undefined; readonly computed: number },
-): string[] {
-  if (backend === "llama") return [`${program} (${isGguf(source) ? "a GGUF file" : "--backend llama"})`];
-  const merged = how.computed > 0 ? [`${formatBytes(how.computed)} merged`] : [];
-  return [`embedded engine (${how.backend ? "--backend engine" : "the default"})`, ...merged];
+/** What runs a model, and why. @param computed bytes that were merged for it */
+export function factsOf(model: Model, computed: number): string[] {
+  const { name, reason } = model.backend;
+  if (name === "llama") return [`${Model.engineOf(model).program} (${reason})`];
+  return [`embedded engine (${reason})`, ...(computed > 0 ? [`${formatBytes(computed)} merged`] : [])];
 }
 
 /** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */
 export async function withEngine<T>(
   source: string,
-  options: EngineOptions,
+  options: EngineOptions & Pick<OpenModelOptions, "prefer">,
   work: (engine: Engine, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const start = performance.now();
-  const signal = interruptSignal();
+  const signal = interruptSignal("this pass");
   const { engine, facts } = await runWithProgress(options, ({ onProgress }) =>
-    openByFlags(source, options, { signal, onProgress }),
+    openByFlags(source, options, { signal, onProgress, prefer: options.prefer }),
   );
   try {
     for (const note of engine.notes) info(options, `note: ${note}`);

@@ -7,6 +7,7 @@ import { MAX_THREADS, own, usageError } from "../../kit/index.js";
 import { formatDuration, parseBytes, visible, write } from "../../kit/printing/index.js";
 import type { RunOptions } from "../../tensor/streaming/index.js";
 import { asTyped } from "./command-name.js";
+import { watchInterrupts } from "./interrupts.js";
 import { adding } from "./typed.js";
 
 export interface CommonOptions {
@@ -64,10 +65,14 @@ export interface WorkControls extends Required<Pick<RunOptions, "threads" | "mem
   readonly onNote?: (text: string) => void;
 }
 
-/** Runs a long operation with progress on stderr, until it ends or Ctrl-C stops it. */
+/**
+ * Runs a long operation with progress on stderr, until it ends or Ctrl-C stops it.
+ * @param waitsFor see `interruptSignal`
+ */
 export async function runWithProgress<T>(
   options: WorkOptions,
   work: (controls: WorkControls) => Promise<T>,
+  waitsFor?: string,
 ): Promise<T> {
   const progress: ProgressDisplay = options.quiet ? SILENT : showProgress();
   const { threads, memory } = options;
@@ -75,7 +80,7 @@ export async function runWithProgress<T>(
     return await work({
       threads,
       memory,
-      signal: interruptSignal(),
+      signal: interruptSignal(waitsFor),
       onProgress: progress.update,
       onNote: progress.note,
     });
@@ -88,6 +93,7 @@ const interruptible = new Set<AbortController>();
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 let isInterrupted = false;
+let answered: Int32Array | undefined;
 
 // These listeners stay after the first signal: signal-exit, a part of node-llama-cpp, ends the process where its own is the only
 // one.
@@ -98,11 +104,16 @@ function interrupt(signal: NodeJS.Signals): void {
     return;
   }
   isInterrupted = true;
+  if (answered) Atomics.store(answered, 0, 1);
   for (const controller of interruptible) controller.abort();
 }
 
-/** An AbortSignal for Ctrl-C and SIGTERM; a second signal ends the process. */
-export function interruptSignal(): AbortSignal {
+/**
+ * An AbortSignal for Ctrl-C and SIGTERM; a second signal ends the process.
+ * @param waitsFor what may block the main thread for seconds, such as "this step"; it is printed on the first signal
+ */
+export function interruptSignal(waitsFor?: string): AbortSignal {
+  if (waitsFor !== undefined) answered ??= watchInterrupts(waitsFor);
   const controller = new AbortController();
   interruptible.add(controller);
   // One listener for all: a process with more than ten of them gets a warning.

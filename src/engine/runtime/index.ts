@@ -1,3 +1,4 @@
+export { type Chunks, chunksOfLogits } from "./chunks.js";
 export { INSTALL_RUNTIME, loadRuntime } from "./load-runtime.js";
 export { type Emitter, lowerGraph, type Weight } from "./lower.js";
 export type { ExternalData } from "./onnx.js";

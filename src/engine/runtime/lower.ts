@@ -5,6 +5,7 @@ import { RuntimeError } from "../../kit/index.js";
 import { type Dim, multiplyDims, quotientOf, symbolsOf, termsOf } from "../graph/dim.js";
 import { reachable } from "../graph/gradients.js";
 import type { Node } from "../graph/node.js";
+import { type Chunks, lowerInChunks, planChunks } from "./chunks.js";
 import { LOWERINGS } from "./lowerings.js";
 import { type BodyValue, type ExternalData, type OnnxBody, type OnnxDType, OnnxModel } from "./onnx.js";
 
@@ -36,6 +37,8 @@ export interface LowerOptions {
   readonly computed?: (emitter: Emitter) => ReadonlyMap<string, string>;
   /** Names of sizes in the model; default their expressions. */
   readonly axes?: Readonly<Record<string, string>>;
+  /** Computes what works row by row in chunks of rows; default all rows at once. */
+  readonly chunks?: Chunks | undefined;
 }
 
 /**
@@ -47,7 +50,7 @@ export interface LowerOptions {
  * @throws RuntimeError if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
  */
 export function lowerGraph(outputs: Readonly<Record<string, Node>>, options: LowerOptions = {}): Uint8Array {
-  const emitter = new Emitter(reachable(Object.values(outputs), options.given), options);
+  const emitter = new Emitter(Object.values(outputs), options);
   for (const [name, node] of Object.entries(outputs)) emitter.output(name, node);
   return emitter.encode();
 }
@@ -58,11 +61,11 @@ const LAZY: ReadonlySet<string> = new Set(["oneHot", "stack"]);
 /** Writes nodes in the order of computation and knows the name of each in the model. */
 export class Emitter {
   readonly #model = new OnnxModel();
-  readonly #names = new Map<Node, string>();
+  #names = new Map<Node, string>();
   readonly #weights = new Map<Node, Weight>();
   readonly #stored = new Map<Node, { readonly name: string; readonly dtype: Weight["dtype"] }>();
   readonly #quantized = new Map<Node, QuantizedNames>();
-  readonly #once = new Map<string, string>();
+  #once = new Map<string, string>();
   /** Inputs that are fed, whose shapes may have symbols. */
   readonly #feeds: { readonly name: string; readonly shape: readonly Dim[] }[] = [];
   readonly #axes: Readonly<Record<string, string>>;
@@ -70,7 +73,8 @@ export class Emitter {
   readonly nodes: readonly Node[];
   #count = 0;
 
-  constructor(nodes: readonly Node[], { weights, quantized, given, computed, axes = {} }: LowerOptions) {
+  constructor(outputs: readonly Node[], { weights, quantized, given, computed, axes = {}, chunks }: LowerOptions) {
+    const nodes = reachable(outputs, given);
     this.nodes = nodes;
     this.#axes = axes;
     const values = computed?.(this);
@@ -85,10 +89,15 @@ export class Emitter {
       if (weight) this.#weights.set(node, weight);
       if (value === undefined && !blocks && !weight) this.#names.set(node, this.feed(name, node.dtype, node.shape));
     }
-    for (const node of nodes) if (node.op !== "input" && !LAZY.has(node.op)) this.#compute(node);
+    const rest = nodes.filter((node) => node.op !== "input" && !LAZY.has(node.op) && !given?.has(node));
+    const plan = chunks && planChunks(rest, chunks, outputs);
+    for (const node of plan?.before ?? rest) this.compute(node);
+    if (plan) lowerInChunks(this, plan);
+    for (const node of plan?.after ?? []) this.compute(node);
   }
 
-  #compute(node: Node): string {
+  /** Writes a node whose operands are computed, once. @returns its name */
+  compute(node: Node): string {
     const known = this.#names.get(node);
     if (known !== undefined) return known;
     const lower = node.op === "constant" ? constant : LOWERINGS[node.op];
@@ -107,7 +116,7 @@ export class Emitter {
     // ONNX Runtime folds the cast when it loads the model: computation is in float32.
     if (stored && stored.dtype !== "f32")
       return this.once(`f32 ${stored.name}`, () => this.node("Cast", [stored.name], { to: 1 }));
-    const name = node && (LAZY.has(node.op) ? this.#compute(node) : this.#names.get(node));
+    const name = node && (LAZY.has(node.op) ? this.compute(node) : this.#names.get(node));
     if (name === undefined) throw new RuntimeError(`the operand ${node?.op ?? "(missing)"} is not computed yet`);
     return name;
   }
@@ -127,6 +136,18 @@ export class Emitter {
   /** A graph that a node runs. @param write appends its nodes and returns its outputs */
   body(inputs: readonly BodyValue[], write: () => readonly BodyValue[]): OnnxBody {
     return this.#model.body(inputs, write);
+  }
+
+  /** The same, in which values are named and sizes are known that are not after it. @param size one that differs there */
+  bodyOfPart(inputs: readonly BodyValue[], size: string, write: () => readonly BodyValue[]): OnnxBody {
+    const [names, once] = [this.#names, this.#once];
+    const isOfSize = (key: string) => /^(size|shape|after) /.test(key) && key.includes(size);
+    this.#names = new Map(names);
+    this.#once = new Map([...once].filter(([key]) => !isOfSize(key)));
+    const body = this.body(inputs, write);
+    this.#names = names;
+    this.#once = once;
+    return body;
   }
 
   /** A name for an input of a body. */

@@ -20,6 +20,7 @@ import { splitItems } from "../search/search.js";
 import { LLAMA } from "../steps/step.js";
 import { checkMerges } from "./check-merges.js";
 import { ReadFacts, tasksIn } from "./facts-reader.js";
+import { type StepMemory, stepMemory } from "./step-memory.js";
 
 /** A variant, and what is there of its base. */
 export interface CheckedVariant extends Variant {
@@ -29,10 +30,12 @@ export interface CheckedVariant extends Variant {
   readonly base: { readonly parameters: number; readonly bytes: number; readonly layers: number } | undefined;
   /** The export of the base, where llama.cpp runs the models. */
   readonly gguf: ExportOutlook | undefined;
+  /** Of steps here, where the plan does not say it. */
+  readonly memory: StepMemory;
 }
 
 /** What a plan names, and whether it can run. */
-export interface CheckedWorld extends Pick<CheckedVariant, "base" | "gguf"> {
+export interface CheckedWorld extends Pick<CheckedVariant, "base" | "gguf" | "memory"> {
   readonly facts: ReadFacts;
   /** Problems, each with its line. The experiment must not run while there are any. */
   readonly problems: readonly string[];
@@ -110,8 +113,9 @@ async function checkVariant(written: Variant, before: readonly Problem[], facts:
   const template = await checkTemplate(plan, facts);
   const merges = await checkMerges(plan, facts, folder, hasProblem);
   const base = facts.models.get(plan.base);
+  const memory = plan.executor.kind === "local" ? await stepMemory(plan, base?.checkpoint) : {};
   return {
-    variant: { ...written, plan, base: base ?? plan.assume, gguf: llama.gguf },
+    variant: { ...written, plan, base: base ?? plan.assume, gguf: llama.gguf, memory },
     problems: [
       ...before,
       ...llama.problems,

@@ -1,8 +1,9 @@
 // Runs steps in worker processes on this machine. A worker runs one step after another, so models stay loaded.
 import { type ChildProcess, fork } from "node:child_process";
 import { createRequire } from "node:module";
-import { availableParallelism, freemem, hostname, totalmem } from "node:os";
+import { availableParallelism, hostname, totalmem } from "node:os";
 import { Answerer } from "../../kit/index.js";
+import { freeMemory } from "../../kit/memory/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { StepKind } from "../steps/step.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
@@ -33,7 +34,13 @@ export function workersOf(options: Limits & Needs): number {
 }
 
 function totals({ total_cores: cores, total_memory: bytes }: Limits) {
-  return { cores: cores ?? availableParallelism(), bytes: bytes ?? Math.max(freemem(), 0.75 * totalmem()) };
+  return { cores: cores ?? availableParallelism(), bytes: bytes ?? usableMemory() };
+}
+
+/** What programs of the machine take now may be free later; a container's limit stays. */
+function usableMemory(): number {
+  const { bytes, limit } = freeMemory();
+  return limit === "machine" ? Math.max(bytes, 0.75 * totalmem()) : bytes;
 }
 
 interface WorkerProcess {

@@ -74,8 +74,9 @@ function exportLines({ exports }: Outlook["estimate"]): string[] {
   return [`up to ${plural(models, "GGUF file")} of ${formatBytes(bytes)} in ${folder}${limit}`];
 }
 
-function timeLeft({ seconds, workers }: Outlook["estimate"]): string {
-  const side = `up to ${plural(workers, "step")} in parallel`;
+function timeLeft({ seconds, workers, stepBytes }: Outlook["estimate"]): string {
+  const memory = stepBytes === undefined ? "" : `, as a step needs up to ${formatBytes(stepBytes)} of memory`;
+  const side = `up to ${plural(workers, "step")} in parallel${memory}`;
   return seconds === undefined
     ? `time left: unknown until a step of each kind is done; ${side}`
     : `time left: about ${formatDuration(seconds)}, ${side}`;

@@ -16,7 +16,10 @@ export interface Estimate {
   readonly gpuHours?: { readonly training: number; readonly evaluation: number };
   /** Models that llama.cpp runs, which are exported once, unless an earlier run did. */
   readonly exports?: { readonly models: number } & ExportOutlook;
+  /** Steps that run at once. */
   readonly workers: number;
+  /** Memory of the largest step, where that limits how many run at once. */
+  readonly stepBytes?: number;
 }
 
 export interface EstimatedVariant {
@@ -36,10 +39,11 @@ export interface EstimateOptions {
   /** Duration of a finished step in seconds; undefined for other steps. */
   readonly secondsOf: (key: string) => number | undefined;
   readonly workers: number;
+  readonly stepBytes?: number | undefined;
 }
 
 /** For each kind of step: the mean duration of finished steps times the steps left. */
-export function estimateExperiment({ variants, expansion, secondsOf, workers }: EstimateOptions): Estimate {
+export function estimateExperiment({ variants, expansion, secondsOf, workers, stepBytes }: EstimateOptions): Estimate {
   let seconds: number | undefined = 0;
   const stepsLeft = new Map<StepKind, number>();
   for (const kind of KINDS) {
@@ -73,6 +77,7 @@ export function estimateExperiment({ variants, expansion, secondsOf, workers }: 
     seconds: seconds === undefined ? undefined : seconds / Math.max(1, atOnce(...KINDS)),
     bytes,
     workers,
+    ...(stepBytes === undefined ? {} : { stepBytes }),
     ...(gpuHours ? { gpuHours } : {}),
     ...(gguf ? { exports: { models: new Set(left).size, ...gguf } } : {}),
   };

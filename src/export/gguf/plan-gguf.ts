@@ -48,6 +48,14 @@ const FORMAT = 1;
  * @throws LayergraftError code `usage` for an override that is not valid
  */
 export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
+  return (await ggufPlanner(source))(options);
+}
+
+/**
+ * Reads what the files of a model have in common, and returns a function that plans one of them.
+ * @throws as `planGguf`
+ */
+export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOptions) => GgufPlan> {
   const read = readSpec(source.config, source.tensors.keys(), "export");
   const page = findFamily(source.config.modelType)?.llamaCpp;
   const architecture = page && graphOf(page, read);
@@ -60,28 +68,17 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
       : `${spec.family} models are not supported; supported are ${exportedFamilies().join(", ")}`;
     throw new CheckpointError(`${source.name} cannot be exported as GGUF: ${reason}.`, { file: source.config.file });
   }
-  const { type, tensorTypes } = options;
   const { tensors, unused } = planTensors(source, spec, architecture);
   const tied = !tensors.some(({ name }) => name === "output.weight");
   const layers = spec.layers.length;
   const is70B = layers === 80 && (architecture.name === "qwen2" || spec.heads !== spec.kvHeads);
-  const chosen = chooseEncodings(tensors, type, { layers, tied, is70B }, tensorTypes);
-  const planned = tensors.map((tensor, i) => ({ ...tensor, encoding: chosen.encodings[i] as Encoding }));
   const computed = ropeTensors(spec, architecture);
 
   const parts = await loadSourceTokenizerParts(source);
   const stopIds = await modelTextOf(source).stopIds();
   const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name, stopIds, architecture.tokenizer);
   const template = await loadSourceTemplate(source);
-  const general: [string, MetadataValue][] = [
-    ["general.architecture", text(architecture.name)],
-    ["general.type", text("model")],
-    ["general.name", text(modelName(basename(source.name), parts))],
-    ["general.file_type", u32(FILE_TYPES[type].id)],
-    ["general.quantization_version", u32(2)],
-  ];
-  const metadata: Metadata = new Map([
-    ...general,
+  const described: readonly (readonly [string, MetadataValue])[] = [
     ...decoderMetadata(spec, architecture),
     ...(await curveMetadata(source, spec)),
     ...(architecture.deepstack
@@ -89,20 +86,32 @@ export async function planGguf(source: ModelSource, options: GgufOptions): Promi
       : []),
     ...tokenizer.metadata,
     ...(template ? [["tokenizer.chat_template", text(template.source)] as const] : []),
-  ]);
-  const layout = layOutGguf(metadata, [
-    ...computed.map(({ name, values }) => ({ name, shape: [values.length], encoding: "F32" as const })),
-    ...planned,
-  ]);
-  return {
-    source,
-    digest: digestOfJson([FORMAT, source.digest, digestOf(layout.header)]),
-    architecture: architecture.name,
-    type,
-    tensors: planned,
-    computed,
-    layout,
-    notes: [...partNotes(source), ...notesOf(spec, architecture, unused), ...chosen.notes, ...tokenizer.notes],
+  ];
+  return ({ type, tensorTypes }) => {
+    const chosen = chooseEncodings(tensors, type, { layers, tied, is70B }, tensorTypes);
+    const planned = tensors.map((tensor, i) => ({ ...tensor, encoding: chosen.encodings[i] as Encoding }));
+    const general: [string, MetadataValue][] = [
+      ["general.architecture", text(architecture.name)],
+      ["general.type", text("model")],
+      ["general.name", text(modelName(basename(source.name), parts))],
+      ["general.file_type", u32(FILE_TYPES[type].id)],
+      ["general.quantization_version", u32(2)],
+    ];
+    const metadata: Metadata = new Map([...general, ...described]);
+    const layout = layOutGguf(metadata, [
+      ...computed.map(({ name, values }) => ({ name, shape: [values.length], encoding: "F32" as const })),
+      ...planned,
+    ]);
+    return {
+      source,
+      digest: digestOfJson([FORMAT, source.digest, digestOf(layout.header)]),
+      architecture: architecture.name,
+      type,
+      tensors: planned,
+      computed,
+      layout,
+      notes: [...partNotes(source), ...notesOf(spec, architecture, unused), ...chosen.notes, ...tokenizer.notes],
+    };
   };
 }
 

@@ -1,16 +1,59 @@
-import type { EngineSource } from "../../engine/index.js";
-import { usageError } from "../../kit/index.js";
+// Which backend runs a model: the one that is named, else one that fits into memory.
+
+import { isAbsolute, join } from "node:path";
+import {
+  type EngineSource,
+  estimateEngine,
+  fitsIn,
+  type MemoryEstimate,
+  type ModelSource,
+  openModelSource,
+  requireMemory,
+} from "../../engine/index.js";
+import type { SourceOptions } from "../../formats/checkpoint/index.js";
+import { LayergraftError, usageError } from "../../kit/index.js";
+import { freeMemory } from "../../kit/memory/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
+import { isRecipeFile } from "../../merge/index.js";
+import { ggufPlanner } from "../gguf/plan-gguf.js";
 import { FILE_TYPE_NAMES, type FileType } from "../gguf/tensor-types.js";
+import { INSTALL_LLAMA, loadLibrary } from "./library.js";
+import { estimateExport } from "./llama-memory.js";
 
 /** Backends that run a model in this process. */
 export const BACKENDS = ["engine", "llama"] as const;
 export type BackendName = (typeof BACKENDS)[number];
 
+export const DEFAULT_TYPE: FileType = "q8_0";
+/** What is tried where float32 does not fit: the first has no loss that tasks show, the second is the smallest usual one. */
+const SMALLER: readonly FileType[] = [DEFAULT_TYPE, "q4_k_m"];
+
 export interface BackendOptions {
-  /** Default: llama for a GGUF file, else engine. */
+  /** Default: llama for a GGUF file or where a type is given, else what `prefer` says. */
   readonly backend?: BackendName | undefined;
   readonly type?: FileType | undefined;
   readonly providers?: readonly string[] | undefined;
+}
+
+/** How to choose where nothing names a backend. */
+export interface ChoiceOptions extends BackendOptions, SourceOptions {
+  /**
+   * exact: the embedded engine, in float32. speed: llama.cpp, where it is installed and runs the model as it is written.
+   * Either gives way to the other where it does not fit. Default: exact.
+   */
+  readonly prefer?: "exact" | "speed" | undefined;
+  /** Whether the weights are shared with other models of the process. Default: false. */
+  readonly shared?: boolean | undefined;
+  /** How to load node-llama-cpp; for tests. */
+  readonly load?: (() => Promise<unknown>) | undefined;
+}
+
+export interface BackendChoice {
+  readonly name: BackendName;
+  /** Of llama.cpp, for what is no GGUF file. */
+  readonly type?: FileType | undefined;
+  /** Why, in a few words. */
+  readonly reason: string;
 }
 
 export function isGguf(source: EngineSource): source is string {
@@ -18,22 +61,92 @@ export function isGguf(source: EngineSource): source is string {
 }
 
 /**
- * The backend that the options name, or that the source needs.
+ * The backend that the options name, or that the source or the type needs; undefined where nothing says so.
  * @throws LayergraftError code `usage` for options that do not go together
  */
-export function chooseBackend(source: EngineSource, { backend, type, providers }: BackendOptions): BackendName {
+export function namedBackend(
+  source: EngineSource,
+  { backend, type, providers }: BackendOptions,
+): BackendName | undefined {
   const file = isGguf(source);
-  const chosen = backend ?? (file ? "llama" : "engine");
-  if (!BACKENDS.includes(chosen)) throw usageError(`backend is ${chosen}; it must be engine or llama`);
+  const named = backend ?? (file || (type !== undefined && !providers) ? "llama" : providers && "engine");
+  if (named !== undefined && !BACKENDS.includes(named))
+    throw usageError(`backend is ${named}; it must be engine or llama`);
   if (type !== undefined && !FILE_TYPE_NAMES.includes(type)) {
     throw usageError(`type is ${type}; it must be one of ${FILE_TYPE_NAMES.join(", ")}`);
   }
-  if (chosen === "llama") {
+  if (named === "llama") {
     if (providers) throw usageError("providers are for the embedded engine; llama.cpp chooses the GPU itself.");
     if (file && type !== undefined)
       throw usageError(`${source} is a GGUF file, which has its own type. Leave out type.`);
-    return chosen;
+  } else if (type !== undefined) throw usageError("type needs the backend llama.");
+  return named;
+}
+
+/**
+ * The backend that a model runs in. Reads headers where nothing names it, and downloads no weights.
+ * @throws LayergraftError code `usage` for options that do not go together; code `memory` if none fits
+ */
+export async function chooseBackend(
+  source: EngineSource,
+  options: ChoiceOptions,
+): Promise<{ readonly choice: BackendChoice; readonly opened?: ModelSource }> {
+  const { backend, type, prefer = "exact" } = options;
+  const named = namedBackend(source, options);
+  if (named !== undefined) {
+    const reason = backend ? `--backend ${named}` : isGguf(source) ? "a GGUF file" : type ? "--type" : "--provider";
+    return { choice: { name: named, type, reason } };
   }
-  if (type !== undefined) throw usageError("type needs the backend llama.");
-  return chosen;
+  const { folder, hub } = options;
+  const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } });
+  const estimate = estimateEngine(opened, { shared: options.shared });
+  const free = freeMemory();
+  const fits = fitsIn(estimate, free);
+  const usual = { choice: { name: "engine", reason: "the default" } as const, opened };
+  if (fits && (prefer === "exact" || !(await isWritten(source, folder)))) return usual;
+  const library = await loadLibrary(options.load).catch(() => undefined);
+  if (fits && !library) return usual;
+  const exports = await estimateExports(opened);
+  const fitting = exports instanceof LayergraftError ? undefined : exports.find(({ size }) => fitsIn(size, free));
+  const inLlama = (why: string) => {
+    return { choice: { name: "llama", type: fitting?.type, reason: `${fitting?.type}, ${why}` } as const, opened };
+  };
+  if (fits) {
+    return fitting?.type === DEFAULT_TYPE ? inLlama("for speed; --backend engine computes in float32") : usual;
+  }
+  if (fitting && library) {
+    return inLlama(`as float32 needs ${formatBytes(estimate.total)} and ${formatBytes(free.bytes)} are free`);
+  }
+  requireMemory({ what: `${opened.name} in float32`, estimate, advice: () => adviceOf(exports, fitting) });
+  return usual;
+}
+
+interface SizedExport {
+  readonly type: FileType;
+  readonly size: MemoryEstimate;
+}
+
+/** What the types take that are tried where float32 does not fit; an error where llama.cpp does not run the model. */
+async function estimateExports(source: ModelSource): Promise<readonly SizedExport[] | LayergraftError> {
+  try {
+    const plan = await ggufPlanner(source);
+    return SMALLER.map((type) => ({ type, size: estimateExport(plan({ type })) }));
+  } catch (error) {
+    if (error instanceof LayergraftError) return error;
+    throw error;
+  }
+}
+
+/** What to do about a model that does not fit, where llama.cpp is not installed or does not help. */
+function adviceOf(exports: readonly SizedExport[] | LayergraftError, fitting: SizedExport | undefined): string {
+  if (exports instanceof LayergraftError) return exports.message;
+  const smallest = exports.reduce((a, b) => (a.size.total <= b.size.total ? a : b));
+  const needs = ({ type, size }: SizedExport) => `llama.cpp needs about ${formatBytes(size.total)} as ${type}`;
+  if (!fitting) return `${needs(smallest)}, which is too much, too.`;
+  return `${needs(fitting)}. Install it next to layergraft: ${INSTALL_LLAMA}.`;
+}
+
+/** Whether a source is on a disk as it is run: what a recipe computes would be exported for each change of it. */
+async function isWritten(source: EngineSource, folder = "."): Promise<boolean> {
+  return typeof source === "string" && !(await isRecipeFile(isAbsolute(source) ? source : join(folder, source)));
 }

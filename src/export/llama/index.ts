@@ -1,3 +1,12 @@
-export { BACKENDS, type BackendName, chooseBackend, isGguf } from "./choose-backend.js";
+export {
+  BACKENDS,
+  type BackendChoice,
+  type BackendName,
+  type ChoiceOptions,
+  chooseBackend,
+  DEFAULT_TYPE,
+  isGguf,
+} from "./choose-backend.js";
 export { INSTALL_LLAMA, loadLibrary } from "./library.js";
-export { checkLlama, DEFAULT_TYPE, type ExportOutlook, type OpenLlamaOptions, openLlama } from "./open-llama.js";
+export { estimateExport, estimateGguf } from "./llama-memory.js";
+export { checkLlama, type ExportOutlook, type OpenLlamaOptions, openLlama } from "./open-llama.js";

@@ -4,6 +4,9 @@ import { availableParallelism } from "node:os";
 import {
   answerAll,
   contextKeys,
+  type MemoryEstimate,
+  type MemoryUse,
+  requireMemory,
   type ScoreRequest,
   type Scores,
   sharedLength,
@@ -26,6 +29,8 @@ export interface LlamaModelOptions {
   /** Most tokens of prompt and answer together; default the model's. */
   readonly context?: number | undefined;
   readonly notes: readonly string[];
+  /** What the model takes with texts. */
+  readonly estimate: (use: MemoryUse) => MemoryEstimate;
 }
 
 const BATCH = 8;
@@ -38,7 +43,13 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
   const open = (rows: number) =>
     new Sequences({
       ...{ rows, vocabularySize, contextLength },
-      open: (length) => openContext(file, rows, length, threads),
+      open: (length) => {
+        const { weights, ...estimate } = options.estimate({ texts: rows, tokens: length });
+        const room = { ...estimate, weights: 0, total: estimate.total - weights };
+        const advice = () => `Use ${rows > 1 ? "a smaller batch, " : ""}fewer new tokens or a smaller context.`;
+        requireMemory({ what: `Computing ${describeTexts(rows, length)}`, estimate: room, advice });
+        return openContext(file, rows, length, threads);
+      },
     });
   let kept: Sequences | undefined;
   const batches: Sequences[] = [];
@@ -145,6 +156,10 @@ async function schemaGrammar(llama: Llama, schema: object): Promise<object> {
   return llama.createGrammar({ grammar: grammar.replace(/^integer-number-rule ::= .*$/m, whole) });
 }
 
+function describeTexts(count: number, tokens: number): string {
+  return `${count === 1 ? "a text" : `${count} texts at once`} of ${tokens} tokens`;
+}
+
 async function openContext(
   file: LlamaFile,
   sequences: number,
@@ -163,10 +178,9 @@ async function openContext(
     });
   } catch (error) {
     const message = messageOf(error);
-    const texts = sequences === 1 ? "a text" : `${sequences} texts`;
     throw new LayergraftError(
       "memory",
-      `llama.cpp has no memory for ${texts} of ${contextSize} tokens: ${message}. Use a smaller batch, fewer new tokens or a smaller context.`,
+      `llama.cpp has no memory for ${describeTexts(sequences, contextSize)}: ${message}. Use a smaller batch, fewer new tokens or a smaller context.`,
       {},
       error,
     );

@@ -507,7 +507,7 @@ describe("what cannot be opened", () => {
   it("is a context without memory", async () => {
     const engine = await open({ refuseContext: "out of memory" });
     await expect(engine.generate(texts(2, 3), { maxNewTokens: 600 })).rejects.toThrow(
-      /no memory for 2 texts of 1024 tokens: out of memory\. Use a smaller batch/,
+      /no memory for 2 texts at once of 1024 tokens: out of memory\. Use a smaller batch/,
     );
   });
 });

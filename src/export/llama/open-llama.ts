@@ -2,7 +2,16 @@
 
 import { stat } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
-import { Engine, type EngineSource, modelTextOf, openModelSource } from "../../engine/index.js";
+import {
+  Engine,
+  type EngineSource,
+  isHere,
+  type MemoryUse,
+  type ModelSource,
+  modelTextOf,
+  openModelSource,
+  requireMemory,
+} from "../../engine/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { readGgufHeader } from "../../formats/gguf/index.js";
 import {
@@ -17,9 +26,10 @@ import { type CallOptions, CancelledError, CheckpointError, LayergraftError } fr
 import { planGguf } from "../gguf/plan-gguf.js";
 import type { FileType } from "../gguf/tensor-types.js";
 import { writeGguf } from "../gguf/write-gguf.js";
-import { chooseBackend, isGguf } from "./choose-backend.js";
+import { DEFAULT_TYPE, isGguf, namedBackend } from "./choose-backend.js";
 import { ggufText } from "./gguf-text.js";
 import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
+import { estimateExport, estimateGguf } from "./llama-memory.js";
 import { llamaModel } from "./llama-model.js";
 
 export interface OpenLlamaOptions extends CallOptions, SourceOptions {
@@ -31,11 +41,11 @@ export interface OpenLlamaOptions extends CallOptions, SourceOptions {
   readonly context?: number | undefined;
   /** Where exported models are kept. Default: that of the environment. */
   readonly cache?: ModelCacheSettings | undefined;
+  /** The source, where its headers were read before. Default: it is opened. */
+  readonly opened?: ModelSource | undefined;
   /** How to load node-llama-cpp; for tests. */
   readonly load?: (() => Promise<unknown>) | undefined;
 }
-
-export const DEFAULT_TYPE: FileType = "q8_0";
 
 /**
  * Opens a model in llama.cpp.
@@ -45,21 +55,32 @@ export const DEFAULT_TYPE: FileType = "q8_0";
  * @throws CancelledError if the signal fires
  */
 export async function openLlama(source: EngineSource, options: OpenLlamaOptions = {}): Promise<Engine> {
-  chooseBackend(source, { backend: "llama", type: options.type });
+  namedBackend(source, { backend: "llama", type: options.type });
   const library = await loadLibrary(options.load);
   if (!isGguf(source)) return openExported(library, source, options);
   const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
   if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
   readGgufHeader(path);
+  // llama.cpp runs families that the engine does not read.
+  const described = await openModelSource(path).catch(() => undefined);
+  const estimateFor = (use: MemoryUse) => estimateGguf(path, described, use);
+  requireMemory({ what: basename(path), estimate: estimateFor({}), advice: adviceFor(undefined) });
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
-  return new Engine(text, llamaModel({ ...options, ...opened, library, notes: [] }));
+  return new Engine(text, llamaModel({ ...options, ...opened, library, notes: [], estimate: estimateFor }));
 }
 
 async function openExported(library: LlamaLibrary, source: EngineSource, options: OpenLlamaOptions): Promise<Engine> {
   const { type = DEFAULT_TYPE, threads, folder, hub, signal, onProgress, cache = modelCacheSettings() } = options;
-  const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
-  const plan = await planGguf(opened, { type });
+  const headers = options.opened ?? (await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } }));
+  const estimateFor = (use: MemoryUse) => estimateExport(planned, use);
+  let planned = await planGguf(headers, { type });
+  requireMemory({ what: `${headers.name} as ${type}`, estimate: estimateFor({}), advice: adviceFor(type) });
+  const opened = isHere(headers)
+    ? headers
+    : await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  const plan = opened === headers ? planned : await planGguf(opened, { type });
+  planned = plan;
   const controls = { threads, signal, onProgress };
   const file = {
     kind: "gguf" as const,
@@ -71,7 +92,10 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
   const text = { ...modelTextOf(opened), digest: plan.digest };
   return new Engine(
     text,
-    llamaModel({ ...options, ...loaded, library, notes: [...plan.notes, `weights are ${type} in ${path}`] }),
+    llamaModel({
+      ...{ ...options, ...loaded, library, estimate: estimateFor },
+      notes: [...plan.notes, `weights are ${type} in ${path}`],
+    }),
   );
 
   async function openCached() {
@@ -85,6 +109,14 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
       }
     }
   }
+}
+
+/** What to do about a model that llama.cpp has no memory for. @param type of its weights; undefined for a GGUF file */
+function adviceFor(type: FileType | undefined): () => string {
+  return () => {
+    if (type === undefined) return "Use a file with a smaller type, such as q4_k_m.";
+    return type === "q4_k_m" || type === "q4_0" ? "Use a smaller model." : "Use a smaller type, such as q4_k_m.";
+  };
 }
 
 /** What is known before a model is exported for llama.cpp. */

@@ -20,6 +20,12 @@ import { drawing, GREEDY, GREEDY_DRAW, NAN_TOKEN, nextRequest, scoresOf, scoring
 
 /** Tokens read at once; a cancelled answer ends after them. */
 export const READ_TOKENS = 128;
+/** A context for longer texts replaces one that is too small, so lengths grow in steps. */
+const LEAST_CONTEXT = 512;
+/** Tokens of the context for a text of so many. @param most those of the model */
+export const contextSize = (tokens: number, most: number): number =>
+  Math.min(most, 2 ** Math.ceil(Math.log2(Math.max(LEAST_CONTEXT, tokens))));
+
 export interface SequencesOptions {
   /** Makes a context for texts of so many tokens. It is called when they first come. */
   readonly open: (length: number) => Promise<LlamaContext>;
@@ -41,9 +47,6 @@ interface Opened {
   busy: number;
 }
 
-/** A context for longer texts replaces one that is too small, so lengths grow in steps. */
-const LEAST_CONTEXT = 512;
-
 export class Sequences implements AnswerBatch {
   readonly #options: SequencesOptions;
   /** The context of new texts. */
@@ -51,7 +54,7 @@ export class Sequences implements AnswerBatch {
   /** The contexts that are not closed: others than the current one end with their texts. */
   readonly #opened = new Set<Opened>();
   #busy = 0;
-  #least = LEAST_CONTEXT;
+  #least = 0;
   /** Answers that generate; they are one token further with each step. */
   #generating = 0;
   /** The next tokens of answers, each with the number of its sequence. */
@@ -214,7 +217,7 @@ export class Sequences implements AnswerBatch {
     const last = this.#current;
     const least = Math.max(this.#least, length);
     if (last && last.length >= Math.min(least, this.contextLength)) return last;
-    const size = Math.min(this.contextLength, 2 ** Math.ceil(Math.log2(least)));
+    const size = contextSize(least, this.contextLength);
     const closed = last && last.busy === 0 ? this.#dispose(last) : Promise.resolve();
     const context = closed.then(() => this.#options.open(size));
     const opened: Opened = { context, length: size, free: [], sequences: [], busy: 0 };

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { OptimizerSettings } from "../run/run-schema.js";
-import { clipFactor, Optimizer, type Parameter } from "./optimizer.js";
+import { clipFactor, Optimizer, type Parameter, requireArrays } from "./optimizer.js";
 
 interface FixtureCase {
   lr: number;
@@ -26,6 +26,15 @@ function parameter(optimizer: Optimizer, name: string): Parameter {
   if (!found) throw new Error(name);
   return found;
 }
+
+it("refuses a parameter that an array cannot hold", () => {
+  // 2^30 elements are 4 GiB.
+  const embedding = { name: "embedding", shape: [2 ** 20, 2 ** 10] };
+  expect(() => requireArrays([embedding], 2 ** 32)).not.toThrow();
+  expect(() => requireArrays([{ name: "small", shape: [3] }, embedding], 2 ** 32 - 1)).toThrow(
+    /^embedding has 4\.29 GB as float32, and an array of Node\.js \S+ holds 4\.29 GB\. Leave it out of train/,
+  );
+});
 
 describe("Optimizer", () => {
   it.each(fixture.map((one, i) => [i, one] as const))("makes PyTorch's steps, case %i", (_, one) => {

@@ -1,5 +1,8 @@
 // Parameters with their gradients and moments, and a step on them: clipping, then AdamW in place.
+import { constants } from "node:buffer";
 import { addRows, TrainingKernels } from "../../kernels/index.js";
+import { elementCount, RecipeError } from "../../kit/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import type { OptimizerSettings } from "../run/run-schema.js";
 
 export interface ParameterShape {
@@ -27,6 +30,22 @@ export interface StepResult {
   readonly applied: boolean;
 }
 
+/**
+ * Checks that arrays can hold parameters, before anything is computed.
+ * @param most bytes of an array; default what this Node.js allows, 4 GiB before version 22
+ * @throws RecipeError if a parameter has more as float32
+ */
+export function requireArrays(parameters: readonly ParameterShape[], most = constants.MAX_LENGTH): void {
+  for (const { name, shape } of parameters) {
+    const bytes = Float32Array.BYTES_PER_ELEMENT * elementCount(shape);
+    if (bytes <= most) continue;
+    throw RecipeError.at(
+      { field: "train", tensor: name },
+      `${name} has ${formatBytes(bytes)} as float32, and an array of Node.js ${process.versions.node} holds ${formatBytes(most)}. Leave it out of train, or use Node.js 22 or newer.`,
+    );
+  }
+}
+
 // From torch.nn.utils.clip_grad_norm_.
 const CLIP_EPSILON = 1e-6;
 
@@ -38,26 +57,26 @@ export function clipFactor(norm: number, clip: number | false): number {
 /**
  * AdamW over named parameters, which start as zeros: fill `weights` of each.
  *
- * Each parameter has four float32 arrays, 16 bytes per element. They are in WebAssembly memory up to its 4 GiB (268 million
- * elements), where steps are fastest, and in ordinary memory beyond. A parameter without a gradient since the last step is
+ * Each parameter has four float32 arrays, 16 bytes per element. They are together in one of several WebAssembly memories, where
+ * steps are fastest; those of a parameter of more than 268 million elements do not fit in its 4 GiB. A parameter without a gradient since the last step is
  * not changed, decay included, as in PyTorch with `grad = None`. So each stream of a partitioned run updates its own part.
  */
 export class Optimizer {
   readonly parameters: ReadonlyMap<string, Parameter>;
   readonly #settings: OptimizerSettings;
-  readonly #kernels: TrainingKernels;
+  readonly #kernels: ReadonlyMap<string, TrainingKernels>;
   readonly #written = new Set<string>();
 
   /** @param parameters in the order of the sums over all of them */
   constructor(parameters: readonly ParameterShape[], settings: OptimizerSettings) {
-    const lengths = parameters.map(({ shape }) => shape.reduce((product, extent) => product * extent, 1));
-    const arrays = lengths.flatMap((length) => [length, length, length, length]);
-    this.#kernels = new TrainingKernels({ bytes: TrainingKernels.bytesFor(arrays) });
+    const lengths = parameters.map(({ shape }) => elementCount(shape));
+    const kernels = TrainingKernels.forGroups(lengths.map((length) => [length, length, length, length]));
+    this.#kernels = new Map(parameters.map(({ name }, i) => [name, kernels[i] as TrainingKernels]));
     this.#settings = settings;
-    const array = (length: number) => this.#kernels.array(length);
     this.parameters = new Map(
       parameters.map(({ name, shape }, i) => {
         const n = lengths[i] ?? 0;
+        const array = (length: number) => this.#kernelsOf(name).array(length);
         const arraysOf = { weights: array(n), gradient: array(n), first: array(n), second: array(n) };
         return [name, { name, shape, ...arraysOf, steps: 0 }];
       }),
@@ -68,7 +87,7 @@ export class Optimizer {
   accumulate(name: string, gradient: Float32Array): void {
     const { gradient: total } = this.#parameter(name);
     if (this.#written.has(name)) {
-      this.#kernels.add(total, gradient);
+      this.#kernelsOf(name).add(total, gradient);
       return;
     }
     if (gradient.length !== total.length)
@@ -110,13 +129,13 @@ export class Optimizer {
     const { betas, eps, decay, decay_all: decayAll, clip } = this.#settings;
     const written = [...this.parameters.values()].filter(({ name }) => this.#written.has(name));
     this.clear();
-    const squares = written.reduce((sum, { gradient }) => sum + this.#kernels.sumSquares(gradient), 0);
+    const squares = written.reduce((sum, { name, gradient }) => sum + this.#kernelsOf(name).sumSquares(gradient), 0);
     const gradientNorm = Math.sqrt(squares) * Math.abs(scale);
     if (!Number.isFinite(gradientNorm)) return { gradientNorm, applied: false };
     const factor = scale * clipFactor(gradientNorm, clip);
     for (const parameter of written) {
       parameter.steps++;
-      this.#kernels.adamw(parameter, {
+      this.#kernelsOf(parameter.name).adamw(parameter, {
         learningRate,
         beta1: betas[0],
         beta2: betas[1],
@@ -127,6 +146,10 @@ export class Optimizer {
       });
     }
     return { gradientNorm, applied: true };
+  }
+
+  #kernelsOf(name: string): TrainingKernels {
+    return this.#kernels.get(name) as TrainingKernels;
   }
 
   #parameter(name: string): Parameter {

@@ -1,20 +1,27 @@
 // ONNX Runtime computes all outputs of a session, so a loss without its gradients needs a session of its own.
 
 import type { Node } from "../../engine/graph/index.js";
-import { lowerGraph, openSession, type Session, type TensorValue, type Weight } from "../../engine/runtime/index.js";
+import {
+  type Chunks,
+  lowerGraph,
+  openSession,
+  type Session,
+  type TensorValue,
+  type Weight,
+} from "../../engine/runtime/index.js";
 
 /** Frozen weights of more bytes are not held twice: a session with more outputs is used instead. */
 const MAX_REPEATED_BYTES = 1e9;
 
-/**
- * Opens a session for each set of outputs when it is first fetched.
- * @param weights bound in every session; others are fed
- */
-export function sessionsOf(
-  outputs: Readonly<Record<string, Node>>,
-  weights: ReadonlyMap<string, Weight>,
-  threads: number | undefined,
-) {
+interface SessionsOptions {
+  /** Bound in every session; others are fed. */
+  readonly weights: ReadonlyMap<string, Weight>;
+  readonly threads: number | undefined;
+  readonly chunks: Chunks;
+}
+
+/** Opens a session for each set of outputs when it is first fetched. */
+export function sessionsOf(outputs: Readonly<Record<string, Node>>, { weights, threads, chunks }: SessionsOptions) {
   const opened = new Map<string, { readonly names: readonly string[]; readonly session: Session }>();
   const bytes = [...weights.values()].reduce((sum, { values }) => {
     return sum + (values instanceof Uint8Array ? values.byteLength : values.length);
@@ -27,7 +34,10 @@ export function sessionsOf(
       const wider = [...opened.values()].find(({ names }) => fetches.every((name) => names.includes(name)));
       if (wider) return wider.session;
     }
-    const model = lowerGraph(Object.fromEntries(fetches.map((name) => [name, outputs[name] as Node])), { weights });
+    const model = lowerGraph(Object.fromEntries(fetches.map((name) => [name, outputs[name] as Node])), {
+      weights,
+      chunks,
+    });
     const session = await openSession(model, {
       // Packing would hold frozen weights once more for the forward and the backward pass each. Packing them again for each
       // batch costs little.

@@ -11,13 +11,13 @@ import {
   readSpec,
   type StoredWeight,
 } from "../../engine/model/index.js";
-import type { TensorValue } from "../../engine/runtime/index.js";
+import { chunksOfLogits, type TensorValue } from "../../engine/runtime/index.js";
 import { factorNames } from "../../formats/checkpoint/index.js";
 import { CheckpointError, type Random, RecipeError } from "../../kit/index.js";
 import { measureAll } from "../../tensor/measurements/index.js";
 import type { Batch } from "../data/batches.js";
 import { factorsOf, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
-import type { Optimizer, ParameterShape } from "./optimizer.js";
+import { type Optimizer, type ParameterShape, requireArrays } from "./optimizer.js";
 import { sessionsOf } from "./sessions.js";
 
 /** Tokens of a batch of B rows and T positions, all [B T] row-major. A text (segment) attends to itself only. */
@@ -120,9 +120,6 @@ export class TrainableDecoder {
       list.push(declareOutputs(graph, outputs, gradient, i, stored));
       gradientOutputs.set(parameter, list);
     }
-    const frozen = new Map([...decoder.weights].filter(([input]) => !trained.has(input)));
-    const bound = await bindWeights({ spec, weights: frozen }, source, { signal, threads });
-    const sessions = sessionsOf(outputs, bound.weights, threads);
     const parameters = lora
       ? lora.modules.flatMap((module) => Object.values(factorsOf(module, lora.settings.rank)))
       : [...new Set([...trained.values()].map(({ parameter }) => parameter))].map((name) => ({
@@ -131,6 +128,10 @@ export class TrainableDecoder {
         }));
     const order = new Map([...source.tensors.keys()].map((name, i) => [name, i]));
     if (!lora) parameters.sort((a, b) => (order.get(a.name) ?? 0) - (order.get(b.name) ?? 0));
+    requireArrays(parameters);
+    const frozen = new Map([...decoder.weights].filter(([input]) => !trained.has(input)));
+    const bound = await bindWeights({ spec, weights: frozen }, source, { signal, threads });
+    const sessions = sessionsOf(outputs, { weights: bound.weights, threads, chunks: chunksOfLogits(decoder.logits) });
     return new TrainableDecoder({ source, spec, sessions, parameters, lora, outputs: gradientOutputs, feeds: trained });
   }
 

@@ -4,3 +4,4 @@ export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
 export { reportExperiment } from "../experiment.js";
 export { planExport } from "../export.js";
 export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
+export { type MemoryRow, type MemoryTable, memoryTable } from "./memory-table.js";

@@ -1,0 +1,48 @@
+// A process whose main thread is blocked for seconds, and interrupted.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { expect, it } from "vitest";
+import { WATCHER } from "./interrupts.js";
+
+/** Blocks the main thread once the thread listens, and reports how often it was interrupted. */
+const script = (seconds: number) => `
+  import { Worker } from "node:worker_threads";
+  const answered = new Int32Array(new SharedArrayBuffer(4));
+  let count = 0;
+  process.on("SIGINT", () => Atomics.store(answered, 0, ++count));
+  const workerData = { answered, text: "stopping after this step\\n", grace: 50 };
+  const worker = new Worker(${JSON.stringify(WATCHER)}, { eval: true, execArgv: [], workerData });
+  await new Promise((resolve) => worker.once("message", resolve));
+  console.log("begins");
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ${1000 * seconds});
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  console.log("interrupted " + count);
+  process.exit(130);`;
+
+async function start(seconds: number) {
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", script(seconds)]);
+  let output = "";
+  child.stdout.on("data", (data) => (output += data));
+  const ended = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
+  await Promise.race([once(child.stdout, "data"), ended]);
+  return { child, ended, output: () => output };
+}
+
+it("says at once what an interrupt waits for, and ends at once on the second", async () => {
+  const { child, ended, output } = await start(60);
+  child.kill("SIGINT");
+  const [line] = (await once(child.stderr, "data")) as [Buffer];
+  expect(String(line)).toBe("stopping after this step\n");
+  child.kill("SIGINT");
+  expect(await ended).toEqual([null, "SIGKILL"]);
+  expect(output()).toBe("begins\n");
+});
+
+it("leaves an interrupt to a main thread that answers", async () => {
+  const { child, ended, output } = await start(0);
+  let text = "";
+  child.stderr.on("data", (data) => (text += data));
+  child.kill("SIGINT");
+  expect(await ended).toEqual([130, null]);
+  expect([output(), text]).toEqual(["begins\ninterrupted 1\n", ""]);
+});

@@ -1,0 +1,47 @@
+// Answers Ctrl-C while ONNX Runtime blocks the main thread, where Node.js cannot call listeners.
+import { Worker } from "node:worker_threads";
+
+/** Milliseconds that the main thread has to answer. */
+const GRACE = 200;
+
+/**
+ * The thread. It hears signals through Node.js's own binding, as `process.on` hears none there; where a version has no such binding,
+ * it does nothing. libuv tells every thread that listens.
+ */
+export const WATCHER = `
+const { workerData, parentPort } = require("node:worker_threads");
+const { writeSync } = require("node:fs");
+const { constants } = require("node:os");
+const { answered, text, grace } = workerData;
+process.noDeprecation = true;
+let count = 0;
+const later = (what) => setTimeout(() => Atomics.load(answered, 0) < count && what(), grace);
+try {
+  const { Signal } = process.binding("signal_wrap");
+  for (const name of ["SIGINT", "SIGTERM"]) {
+    const signal = new Signal();
+    signal.onsignal = () => {
+      count++;
+      if (count === 1) later(() => { try { writeSync(2, text); } catch {} });
+      // What is on the disk is whole at any moment.
+      else setTimeout(() => process.kill(process.pid, "SIGKILL"), grace);
+    };
+    signal.start(constants.signals[name]);
+  }
+} catch {}
+parentPort.postMessage("listens");
+`;
+
+/**
+ * Watches for interrupts in a thread. If the main thread does not answer the first one at once, it prints what is waited for; after
+ * the second, it ends the process.
+ * @param waitsFor such as "this step"
+ * @returns the number of interrupts that the main thread has answered, for it to set
+ */
+export function watchInterrupts(waitsFor: string): Int32Array {
+  const answered = new Int32Array(new SharedArrayBuffer(4));
+  const start = process.stderr.isTTY ? "\r\u001b[K" : "";
+  const text = `${start}stopping after ${waitsFor}; press Ctrl-C again to end at once\n`;
+  new Worker(WATCHER, { eval: true, execArgv: [], workerData: { answered, text, grace: GRACE } }).unref();
+  return answered;
+}

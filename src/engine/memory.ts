@@ -1,0 +1,209 @@
+// What a model takes in memory, from sizes alone, and the refusal of one that does not fit.
+
+import type { DecoderSpec } from "../families/index.js";
+import { elementCount, LayergraftError } from "../kit/index.js";
+import { describeFree, type FreeMemory, freeMemory } from "../kit/memory/index.js";
+import { formatBytes } from "../kit/printing/index.js";
+import { readSpec } from "./model/read-spec.js";
+import { cacheBytes, FLOAT32, keptBytes, weightSizes } from "./model/sizes.js";
+import type { ModelSource } from "./model-source.js";
+import { logitsTokens, PASS_TOKENS } from "./prefill.js";
+import { chunksOfLogits } from "./runtime/chunks.js";
+
+/** Bytes at the peak, by what they are for; 0 where there is none. */
+export interface MemoryEstimate {
+  /** Weights in the type that they have in memory, and what loading takes besides if that is more than texts take. */
+  readonly weights: number;
+  /** Gradients, moments and masters of what is trained. */
+  readonly optimizer: number;
+  /** Keys and values, and states of recurrences, of all texts. */
+  readonly cache: number;
+  readonly logits: number;
+  /** What a pass computes between weights and logits; in training, what the way back reads. */
+  readonly activations: number;
+  /** Node.js and the libraries. */
+  readonly program: number;
+  /** All of these. */
+  readonly total: number;
+  /** Copies that are made only where memory is left, such as of a state that is written. Part of the total. */
+  readonly spare: number;
+  /** Weights that stay in their files, of which a pass reads rows or experts. Not part of the total. */
+  readonly mapped: number;
+}
+
+/** What a model is run with. */
+export interface MemoryUse {
+  /** Texts computed at once. Default: 1. */
+  readonly texts?: number | undefined;
+  /** Tokens of each, prompt and answer together. Default: 512, or the model's if fewer. */
+  readonly tokens?: number | undefined;
+  /** Whether every token is scored; default false: the last one of each text. */
+  readonly scored?: boolean | undefined;
+  /** Whether weights are shared with other models (`asFloats`). Default: false. */
+  readonly shared?: boolean | undefined;
+}
+
+const DEFAULT_TOKENS = 512;
+/** Node.js, ONNX Runtime and its arenas. Measured, docs/machines.md. */
+const PROGRAM = 150e6;
+/** A tokenizer's tables and the same in its file, for each token. */
+const TOKENIZER = 300;
+/** Copies of a pass's logits: raw, as log-probabilities, and on their way to JavaScript. */
+const LOGITS_COPIES = 3;
+/** Copies of a pass's scores of keys: raw, masked, as shares. */
+const SCORES_COPIES = 3;
+
+type Parts = Omit<MemoryEstimate, "total" | "mapped">;
+
+/** The sum of the parts; those that are missing are 0. */
+export function summed(given: Partial<Parts>, mapped = 0): MemoryEstimate {
+  const none: Parts = { weights: 0, optimizer: 0, cache: 0, logits: 0, activations: 0, program: 0, spare: 0 };
+  const parts = { ...none, ...given };
+  const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
+  return { ...parts, total, mapped };
+}
+
+/** Memory of the program with a model's tokenizer. */
+export const programBytes = (spec: DecoderSpec, own = PROGRAM): number => own + TOKENIZER * spec.vocabularySize;
+
+/** Tokens of a text where nothing says how many. */
+export const tokensOf = ({ contextLength }: DecoderSpec, { tokens }: MemoryUse): number =>
+  tokens ?? Math.min(DEFAULT_TOKENS, contextLength);
+
+/**
+ * What the embedded engine takes at its peak. Weights become float32 there, but for tables of which rows are read, and
+ * for experts, which stay in their files.
+ * @throws CheckpointError if the engine does not run the model
+ */
+export function estimateEngine(source: Pick<ModelSource, "config" | "tensors" | "name">, use: MemoryUse = {}) {
+  const spec = readSpec(source.config, source.tensors.keys());
+  const { floats, largest, mapped } = weightSizes(spec, source);
+  const pass = passSizes(spec, use);
+  // A matrix is packed for the processor while all others are there. That is over when the first pass begins.
+  const packed = Math.max(0, largest - pass.cache - pass.logits - pass.activations);
+  const weights = floats + (use.shared ? mapped : packed);
+  return summed({ weights, ...pass, program: programBytes(spec) }, use.shared ? 0 : mapped);
+}
+
+/** What texts take besides weights and program. */
+function passSizes(spec: DecoderSpec, use: MemoryUse) {
+  const { texts = 1, scored = false } = use;
+  const tokens = tokensOf(spec, use);
+  const passed = Math.min(PASS_TOKENS, Math.max(texts * tokens, texts));
+  const wanted = scored ? Math.min(passed, logitsTokens(spec.vocabularySize)) : texts;
+  return {
+    cache: cacheBytes(spec, texts, tokens),
+    logits: LOGITS_COPIES * FLOAT32 * wanted * spec.vocabularySize,
+    activations: passBytes(spec, passed, tokens),
+  };
+}
+
+/** Bytes between weights and logits for so many new tokens, after up to so many. */
+function passBytes(spec: DecoderSpec, passed: number, tokens: number): number {
+  const scores = SCORES_COPIES * spec.heads * tokens;
+  const widths = 8 * spec.hidden + 3 * spec.feedForward + 3 * spec.heads * spec.headDim;
+  return FLOAT32 * passed * (scores + widths);
+}
+
+/** Derivatives in the runtime, the same in JavaScript, and sums, of the weights that are measured together. */
+const MEASURED_COPIES = 3;
+/** Copies of the logits of a chunk whose loss is derived: raw, as log-probabilities, their gradient, and its products. */
+const DERIVED_LOGITS_COPIES = 4;
+
+/** Bytes of the logits of so many tokens, and of what derivatives make of them, chunk by chunk. */
+export function derivedLogitsBytes({ vocabularySize }: DecoderSpec, tokens: number): number {
+  const { rows } = chunksOfLogits({ shape: ["rows", vocabularySize] });
+  return DERIVED_LOGITS_COPIES * FLOAT32 * Math.min(tokens, rows) * vocabularySize;
+}
+
+/**
+ * What measuring the Fisher information takes at its peak, for texts one at a time.
+ * @param together most elements of weights measured together
+ * @param tokens those of a text
+ */
+export function estimateFisher(
+  source: Pick<ModelSource, "config" | "tensors" | "name">,
+  { together, tokens }: { readonly together: number; readonly tokens: number },
+): MemoryEstimate {
+  const spec = readSpec(source.config, source.tensors.keys());
+  const { floats, mapped } = weightSizes(spec, source);
+  const measured = Math.min(FLOAT32 * together, floats + mapped);
+  return summed({
+    weights: floats,
+    optimizer: MEASURED_COPIES * measured,
+    logits: derivedLogitsBytes(spec, tokens),
+    activations: keptBytes(spec, tokens, tokens),
+    program: programBytes(spec),
+  });
+}
+
+/**
+ * Refuses a model that does not fit into the engine.
+ * @throws LayergraftError code `memory`
+ */
+export function requireEngineMemory(source: Pick<ModelSource, "config" | "tensors" | "name">, use: MemoryUse): void {
+  const elements = [...source.tensors.values()].reduce((sum, { shape }) => sum + elementCount(shape), 0);
+  const advice = ({ bytes }: FreeMemory) => {
+    const sizes = LLAMA_TYPES.map(({ type, bits }) => ({ type, size: (elements * bits) / 8 + LLAMA_PROGRAM }));
+    const fitting = sizes.find(({ size }) => size <= bytes);
+    if (!fitting) return "Use a smaller model, or a machine with more memory.";
+    return `Run it in llama.cpp, which needs about ${formatBytes(fitting.size)}: --backend llama --type ${fitting.type}.`;
+  };
+  requireMemory({ what: `${source.name} in float32`, estimate: estimateEngine(source, use), advice });
+}
+
+/** Bits of a weight in llama.cpp's usual types. */
+const LLAMA_TYPES = [
+  { type: "q8_0", bits: 8.5 },
+  { type: "q4_k_m", bits: 8 },
+];
+const LLAMA_PROGRAM = 500e6;
+
+/**
+ * Refuses texts for which an open model has no memory left.
+ * @throws LayergraftError code `memory`
+ */
+export function requireRoom(spec: DecoderSpec, use: MemoryUse): void {
+  const estimate = summed(passSizes(spec, use));
+  const { texts = 1, tokens } = use;
+  const what = `Computing ${texts === 1 ? "a text" : `${texts} texts at once`} of ${tokens} tokens`;
+  const advice = () => `Use ${texts > 1 ? "a smaller batch (--batch), or " : ""}shorter texts or answers.`;
+  requireMemory({ what, estimate, advice });
+}
+
+/** What would take the memory, and what to do where it does not fit. */
+export interface MemoryNeed {
+  /** Beginning of the sentence, such as "qwen in float32". */
+  readonly what: string;
+  readonly estimate: MemoryEstimate;
+  /** Sentences about the way that does fit. Default: none. */
+  readonly advice?: ((free: FreeMemory) => string) | undefined;
+}
+
+/** Bytes that must be free: those of the program are taken already. */
+const needed = ({ total, program, spare }: MemoryEstimate): number => total - program - spare;
+
+/** Whether what is estimated fits into memory that is free. */
+export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {
+  return needed(estimate) <= free.bytes;
+}
+
+/**
+ * Refuses what does not fit into the memory that is free.
+ * @throws LayergraftError code `memory`, with the bytes needed in `where.expected` and those free in `where.actual`
+ */
+export function requireMemory({ what, estimate, advice }: MemoryNeed, free = freeMemory()): void {
+  if (fitsIn(estimate, free)) return;
+  const counted = needed(estimate);
+  const { weights, optimizer, cache, logits, activations } = estimate;
+  const parts = Object.entries({ weights, optimizer, cache, logits, activations })
+    .filter(([, bytes]) => bytes >= counted / 100)
+    .map(([part, bytes]) => `${part} ${formatBytes(bytes)}`);
+  const least = Math.ceil((1.1 * counted) / 1e9);
+  const way = [...(advice ? [advice(free)] : []), `To try anyway, set LAYERGRAFT_MEMORY=${least}GB.`].join(" ");
+  throw new LayergraftError(
+    "memory",
+    `${what} needs about ${formatBytes(counted)} of memory (${parts.join(", ")}), but ${describeFree(free)}. ${way}`,
+    { expected: `${Math.round(counted)}`, actual: `${Math.round(free.bytes)}` },
+  );
+}

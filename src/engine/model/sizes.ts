@@ -1,0 +1,56 @@
+// Sizes of a decoder in bytes, from its specification.
+
+import type { DecoderSpec, StoredWeight } from "../../families/index.js";
+import { type DType, elementCount } from "../../kit/index.js";
+import { cacheParts } from "./feeds.js";
+import { locateWeights, weightsOf } from "./weight-names.js";
+
+export const FLOAT32 = 4;
+
+/** Bytes of the weights as float32 and of the largest of them, and those that stay in their files as they are stored. */
+export function weightSizes(
+  spec: DecoderSpec,
+  { tensors, name }: { readonly tensors: ReadonlyMap<string, { readonly dtype: DType }>; readonly name: string },
+): { floats: number; largest: number; mapped: number } {
+  const { stored } = locateWeights(spec, tensors.keys(), name);
+  // The embedding is a matrix of the computation where it is the head, too.
+  const tables = [spec.head ? spec.embedding : undefined, spec.layerInputs?.embedding];
+  const inFiles = new Set<StoredWeight | undefined>([
+    ...tables,
+    ...spec.layers.flatMap(({ experts }) => {
+      const matrices = [experts?.gate, experts?.up, experts?.gateUp, experts?.down];
+      return matrices.flatMap((one) => one?.weights ?? []);
+    }),
+  ]);
+  let [floats, largest, mapped] = [0, 0, 0];
+  const seen = new Set<string>();
+  for (const weight of weightsOf(spec)) {
+    const key = `${weight.name} ${weight.rows?.from}`;
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const elements = elementCount(weight.shape);
+    if (inFiles.has(weight)) {
+      const dtype = tensors.get(stored.get(weight.name) ?? "")?.dtype;
+      mapped += elements * (dtype === "BF16" || dtype === "F16" ? 2 : FLOAT32);
+      continue;
+    }
+    floats += FLOAT32 * elements;
+    largest = Math.max(largest, FLOAT32 * elements);
+  }
+  return { floats, largest, mapped };
+}
+
+/** Bytes of the cache of texts of so many tokens. @param bytes of a number */
+export function cacheBytes(spec: DecoderSpec, texts: number, tokens: number, bytes = FLOAT32): number {
+  return cacheParts(spec).reduce((sum, { kind, strips, length, width }) => {
+    return sum + bytes * texts * strips * width * (kind === "positions" ? tokens : length);
+  }, 0);
+}
+
+/** Bytes of what the way back reads of each layer. @param time tokens of a text */
+export function keptBytes(spec: DecoderSpec, tokens: number, time: number): number {
+  return spec.layers.reduce((sum, { kvHeads, headDim }) => {
+    const wide = 6 * spec.hidden + (2 * spec.heads + 4 * kvHeads) * headDim + 4 * spec.feedForward;
+    return sum + FLOAT32 * tokens * (wide + 2 * spec.heads * time);
+  }, 0);
+}

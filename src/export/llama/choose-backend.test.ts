@@ -1,0 +1,83 @@
+import { join } from "node:path";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { writeTinyTokenizer, writeWide } from "../../../test/support/export-fixtures.js";
+import { fakeLlama } from "../../../test/support/fake-llama.js";
+import { estimateEngine, openModelSource } from "../../engine/index.js";
+import { planGguf } from "../gguf/plan-gguf.js";
+import { type ChoiceOptions, chooseBackend } from "./choose-backend.js";
+import { estimateExport } from "./llama-memory.js";
+
+const folder = temporaryFolder();
+const model = join(folder, "wide");
+beforeAll(async () => {
+  await writeWide(model, 1);
+  writeTinyTokenizer(model, 5000);
+});
+afterEach(() => vi.unstubAllEnvs());
+
+const load = () => fakeLlama().load();
+const missing = () => Promise.reject(Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" }));
+const choose = async (options: ChoiceOptions = {}, source: Parameters<typeof chooseBackend>[0] = model) =>
+  (await chooseBackend(source, { load, ...options })).choice;
+
+/** Sets the memory that is free, in bytes. */
+const setFree = (bytes: number) => vi.stubEnv("LAYERGRAFT_MEMORY", `${bytes}`);
+async function sizes() {
+  const source = await openModelSource(model);
+  const engine = estimateEngine(source);
+  const llama = estimateExport(await planGguf(source, { type: "q8_0" }));
+  return { engine: engine.total - engine.program, llama: llama.total - llama.program };
+}
+
+describe("the backend of a model", () => {
+  it("is the engine, unless speed is preferred and llama.cpp is there", async () => {
+    setFree(1e9);
+    expect(await choose()).toEqual({ name: "engine", reason: "the default" });
+    expect(await choose({ prefer: "speed" })).toEqual({
+      ...{ name: "llama", type: "q8_0" },
+      reason: "q8_0, for speed; --backend engine computes in float32",
+    });
+    expect(await choose({ prefer: "speed", load: missing })).toEqual({ name: "engine", reason: "the default" });
+  });
+
+  it("is the engine for a recipe, which would be exported for each change of it", async () => {
+    setFree(1e9);
+    const recipe = { method: "soup" as const, models: [model, model] };
+    expect(await choose({ prefer: "speed" }, recipe)).toMatchObject({ name: "engine" });
+  });
+
+  it("is what options and files say", async () => {
+    expect(await choose({ backend: "engine", prefer: "speed" })).toEqual({
+      name: "engine",
+      reason: "--backend engine",
+    });
+    expect(await choose({ type: "bf16" })).toMatchObject({ name: "llama", type: "bf16", reason: "--type" });
+    expect(await choose({ providers: ["cpu"], prefer: "speed" })).toMatchObject({ name: "engine" });
+    expect(await choose({}, "model.gguf")).toMatchObject({ name: "llama", reason: "a GGUF file" });
+    await expect(choose({ backend: "engine", type: "q8_0" })).rejects.toThrow("type needs the backend llama.");
+  });
+
+  it("is llama.cpp where float32 does not fit", async () => {
+    const { engine, llama } = await sizes();
+    expect(llama).toBeLessThan(engine);
+    setFree(engine);
+    expect(await choose()).toMatchObject({ name: "engine" });
+    setFree(engine - 1);
+    const { reason, ...choice } = await choose();
+    expect(choice).toEqual({ name: "llama", type: "q8_0" });
+    expect(reason).toMatch(/^q8_0, as float32 needs .* and .* are free$/);
+    await expect(choose({ load: missing })).rejects.toThrow(
+      /^wide in float32 needs about .*\. llama\.cpp needs about .* as q8_0\. Install it next to layergraft: npm install node-llama-cpp/,
+    );
+  });
+
+  it("is none where nothing fits", async () => {
+    setFree(1000);
+    await expect(choose()).rejects.toMatchObject({ code: "memory" });
+    await expect(choose()).rejects.toThrow(/llama\.cpp needs about .*, which is too much, too\./);
+    // Without a tokenizer, it cannot be exported.
+    const plain = await writeTiny(join(folder, "plain"));
+    await expect(choose({}, plain)).rejects.toThrow(/plain cannot be exported|tokenizer/);
+  });
+});

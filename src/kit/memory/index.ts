@@ -1,0 +1,1 @@
+export { describeFree, type FreeMemory, freeMemory } from "./free-memory.js";

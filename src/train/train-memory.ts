@@ -1,0 +1,89 @@
+// What training takes in memory, from sizes alone.
+
+import {
+  derivedLogitsBytes,
+  fitsIn,
+  type MemoryEstimate,
+  type ModelSource,
+  programBytes,
+  requireMemory,
+  summed,
+} from "../engine/index.js";
+import { type DecoderSpec, FLOAT32, keptBytes, locateWeights, readSpec, weightSizes } from "../engine/model/index.js";
+import { elementCount } from "../kit/index.js";
+import type { FreeMemory } from "../kit/memory/index.js";
+import { factorsOf, type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
+import { LORA_DEFAULTS } from "./run/run-schema.js";
+
+/** What is trained, and the batches it is trained on. */
+export interface TrainingUse {
+  readonly method: "full" | "lora";
+  /** Names of the trained tensors. Default: all of the decoder, with lora those in layers. */
+  readonly trained?: ReadonlySet<string> | undefined;
+  /** Default, with lora: factors of the default rank for `trained`. */
+  readonly lora?: LoraPlan | undefined;
+  /** Sequences of a batch. */
+  readonly texts: number;
+  /** Tokens of a sequence. */
+  readonly tokens: number;
+  /** Whether a held-out loss is measured, in a session of its own. Default: false. */
+  readonly heldOut?: boolean | undefined;
+}
+
+/** Weights and two moments: what a state has, which a copy of is written. */
+const STATE_COPIES = 3;
+/** Weights, gradients and two moments, each as float32. */
+const TRAINED_COPIES = 4;
+/** Node.js, ONNX Runtime and its arenas. Measured, docs/machines.md. */
+const PROGRAM = 250e6;
+
+/** @throws CheckpointError if the engine does not train the model */
+export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryEstimate {
+  const spec = readSpec(source.config, source.tensors.keys());
+  const { floats, mapped } = weightSizes(spec, source);
+  const { lora, trained } = trainedParts(source, spec, use);
+  const size = (name: string) => elementCount(source.tensors.get(name)?.shape ?? []);
+  const elements = lora
+    ? lora.modules.reduce((sum, module) => {
+        const { a, b } = factorsOf(module, lora.settings.rank);
+        return sum + elementCount(a.shape) + elementCount(b.shape);
+      }, 0)
+    : [...trained].reduce((sum, name) => sum + size(name), 0);
+  const frozen = lora ? floats : Math.max(0, floats - FLOAT32 * elements);
+  const tokens = use.texts * use.tokens;
+  return summed(
+    {
+      weights: frozen * (use.heldOut ? 2 : 1),
+      optimizer: TRAINED_COPIES * FLOAT32 * elements,
+      logits: derivedLogitsBytes(spec, tokens),
+      activations: keptBytes(spec, tokens, use.tokens),
+      program: programBytes(spec, PROGRAM),
+      spare: STATE_COPIES * FLOAT32 * elements,
+    },
+    lora ? mapped : 0,
+  );
+}
+
+/** Refuses training that does not fit. @throws LayergraftError code `memory` */
+export function requireTrainingMemory(source: ModelSource, use: TrainingUse): void {
+  const what = `${use.method === "lora" ? "LoRA" : "Full"} training of ${[...source.sources.values()][0]?.name ?? source.name}, ${use.texts} x ${use.tokens} tokens at once,`;
+  const advice = (free: FreeMemory) => {
+    const fits = (other: Partial<TrainingUse>) => {
+      return fitsIn(estimateTraining(source, { ...use, ...other }), free);
+    };
+    if (fits({ texts: 1 })) return "Use a smaller --batch, with --accumulation for the rest.";
+    if (use.method === "full" && fits({ texts: 1, method: "lora", trained: undefined, lora: undefined }))
+      return "Use --method lora, and a small --batch.";
+    return "Train some of the layers (--train), use shorter sequences (--sequence_length), or hand it over (--engine trl).";
+  };
+  requireMemory({ what, estimate: estimateTraining(source, use), advice });
+}
+
+function trainedParts(source: ModelSource, spec: DecoderSpec, { method, trained, lora }: TrainingUse) {
+  const { stored } = locateWeights(spec, source.tensors.keys(), source.name);
+  const all = trained ?? new Set(stored.values());
+  if (method === "full" || lora) return { trained: all, lora };
+  const leftOut = new Set(leftOutOfLora(spec, source.config.modelType).map(({ name }) => stored.get(name)));
+  const inLayers = [...all].filter((name) => source.tensors.get(name)?.layer !== null && !leftOut.has(name));
+  return { trained: all, lora: planLora(new Set(inLayers), loraBase(source, spec, stored), LORA_DEFAULTS) };
+}
