@@ -74,7 +74,7 @@ export async function benchmarkLadder(args) {
       work: resolve(values.work),
       python: values.python,
     });
-    const folder = join(resolve(values.work), "scratch");
+    const folder = join(resolve(values.work), `scratch-${process.pid}`);
     const at = (/** @type {string} */ part) => join(folder, part);
     const clean = () => {
       rmSync(folder, { recursive: true, force: true });

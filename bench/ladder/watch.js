@@ -18,6 +18,7 @@ import { readdirSync, readFileSync } from "node:fs";
 
 const SAMPLE_MS = 50;
 const KEPT = 20_000;
+const REFUSAL_BYTES = 1e9;
 
 /**
  * @param {string} command
@@ -120,6 +121,8 @@ export function judge(ended, { codes, refusalSeconds }) {
   if (code !== 1 && code !== 2) return failed(`exit status ${code}: ${message}`);
   if (!message) return failed(`exit status ${code} without a message`);
   if (seconds > refusalSeconds) return failed(`refused after ${seconds.toFixed(0)} s: ${message}`);
+  // A model that is refused before anything is computed is not in memory.
+  if (ownBytes > REFUSAL_BYTES) return failed(`refused with ${(ownBytes / 1e9).toFixed(1)} GB in memory: ${message}`);
   return { outcome: "refused", message };
 }
 

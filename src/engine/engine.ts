@@ -19,10 +19,13 @@ import { type EngineSource, openModelSource } from "./model-source.js";
 import { loadRuntime } from "./runtime/load-runtime.js";
 import type { SamplingOptions, TokenScores } from "./sampling.js";
 import { type ScoreOptions, scoreTexts } from "./score.js";
-import { modelTextOf } from "./source-text.js";
+import { modelTextOf, requireTemplate } from "./source-text.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
-export interface OpenEngineOptions extends LoadOptions, SourceOptions {}
+export interface OpenEngineOptions extends LoadOptions, SourceOptions {
+  /** Whether the model must have a chat template: one without is refused before its weights are read. Default: false. */
+  readonly chat?: boolean | undefined;
+}
 
 /** Options of `Engine.generate`. */
 export interface GenerateOptions extends SamplingOptions, Pick<CallOptions, "signal"> {
@@ -71,15 +74,18 @@ export interface ContinuationScore {
  * in place, and others are computed into memory.
  * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
  * @throws RuntimeMissingError if ONNX Runtime is not installed
+ * @throws LayergraftError code `usage` if it must have a chat template, and has none
  */
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
   // First, so that it is not missing only after everything is read.
   await loadRuntime();
-  const { folder, hub, ...load } = options;
+  const { folder, hub, chat, ...load } = options;
   // Weights are read in no order that streaming could follow, and most models are run again.
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  const text = modelTextOf(opened);
+  if (chat) await requireTemplate(text);
   const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...load });
-  return new Engine(modelTextOf(opened), embeddedModel(decoder));
+  return new Engine(text, embeddedModel(decoder));
 }
 
 // Shared by the models of a process, so that configurations of one pair compute equal tensors once.
@@ -146,13 +152,8 @@ export class Engine {
    * The model's chat template.
    * @throws LayergraftError code `usage` if it has none
    */
-  async requireTemplate(): Promise<ChatTemplate> {
-    const template = await this.chatTemplate();
-    if (template) return template;
-    throw usageError(
-      `${this.name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text`,
-      { option: "chat" },
-    );
+  requireTemplate(): Promise<ChatTemplate> {
+    return requireTemplate(this.#text);
   }
 
   /**

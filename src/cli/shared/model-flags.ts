@@ -65,11 +65,11 @@ export const withEngineOptions = adding<Omit<EngineOptions, "backend">>((command
 export async function openByFlags(
   source: string,
   { backend, type, threads, provider }: EngineOptions,
-  { signal, onProgress }: Pick<OpenModelOptions, "signal" | "onProgress">,
+  { signal, onProgress, chat }: Pick<OpenModelOptions, "signal" | "onProgress" | "chat">,
 ): Promise<{ readonly engine: Engine; readonly facts: readonly string[] }> {
   let computed = 0;
   const model = await openModel(source, {
-    ...{ backend, type, threads, providers: provider, signal, hub: hubAccess("files", { signal, onProgress }) },
+    ...{ backend, type, threads, providers: provider, chat, signal, hub: hubAccess("files", { signal, onProgress }) },
     onProgress: (progress) => {
       computed = progress.total;
       onProgress?.(progress);
@@ -93,13 +93,13 @@ export function factsOf(
 /** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */
 export async function withEngine<T>(
   source: string,
-  options: EngineOptions,
+  options: EngineOptions & Pick<OpenModelOptions, "chat">,
   work: (engine: Engine, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const start = performance.now();
   const signal = interruptSignal();
   const { engine, facts } = await runWithProgress(options, ({ onProgress }) =>
-    openByFlags(source, options, { signal, onProgress }),
+    openByFlags(source, options, { signal, onProgress, chat: options.chat }),
   );
   try {
     for (const note of engine.notes) info(options, `note: ${note}`);

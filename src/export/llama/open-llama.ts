@@ -2,7 +2,14 @@
 
 import { stat } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
-import { Engine, type EngineSource, modelTextOf, openModelSource } from "../../engine/index.js";
+import {
+  Engine,
+  type EngineSource,
+  modelTextOf,
+  type OpenEngineOptions,
+  openModelSource,
+  requireTemplate,
+} from "../../engine/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { readGgufHeader } from "../../formats/gguf/index.js";
 import { exists, isFile } from "../../kit/files/index.js";
@@ -16,7 +23,7 @@ import { ggufText } from "./gguf-text.js";
 import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
 import { llamaModel } from "./llama-model.js";
 
-export interface OpenLlamaOptions extends CallOptions, SourceOptions {
+export interface OpenLlamaOptions extends CallOptions, SourceOptions, Pick<OpenEngineOptions, "chat"> {
   /** Encoding of the weights in llama.cpp. GGUF files have their own. Default: `"q8_0"`. */
   readonly type?: FileType | undefined;
   /** Threads of the computation. Default: one per core. */
@@ -47,12 +54,14 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   readGgufHeader(path);
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
+  if (options.chat) await requireTemplate(text);
   return new Engine(text, llamaModel({ ...options, ...opened, library, notes: [] }));
 }
 
 async function openExported(library: LlamaLibrary, source: EngineSource, options: OpenLlamaOptions): Promise<Engine> {
   const { type = DEFAULT_TYPE, threads, folder, hub, signal, onProgress, cache = ggufCacheSettings() } = options;
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  if (options.chat) await requireTemplate(modelTextOf(opened));
   const plan = await planGguf(opened, { type });
   const controls = { threads, signal, onProgress };
   const file = {
