@@ -12,6 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { CancelledError } from "../errors.js";
 import { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue } from "./digest.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-digest-"));
@@ -78,4 +79,12 @@ it("reads a file where its digest cannot be kept", async () => {
   vi.stubEnv("LAYERGRAFT_CACHE", join(root, "cache"));
   vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
   expect(await digestOfFile(file)).toBe(digestOf(Buffer.alloc(2 ** 20)));
+});
+
+it("of a file is not read to its end once the signal has fired", async () => {
+  const file = join(root, "weights");
+  writeFileSync(file, new Uint8Array(2 ** 21));
+  const stopped = digestOfFile(file, AbortSignal.abort());
+  await expect(stopped).rejects.toThrow(CancelledError);
+  await expect(digestOfFile(file)).resolves.toBe(digestOf(new Uint8Array(2 ** 21)));
 });
