@@ -94,9 +94,9 @@ it("refuses what it cannot measure, and leaves nothing behind", async () => {
 it.each(["gram", "inputs", "activations"] as const)(
   "%s of a mixture of experts are refused before weights are read",
   async (kind) => {
-    const model = modelOf("mixtral");
+    const model = modelOf("qwen3_moe");
     const onProgress = vi.fn();
-    const message = `mixtral is a mixture of experts; ${kind} can only be measured on dense models.`;
+    const message = `qwen3_moe is a mixture of experts; ${kind} can only be measured on dense models.`;
     await expect(measure(model, { kind, onProgress })).rejects.toThrow(message);
     expect(onProgress).not.toHaveBeenCalled();
   },
