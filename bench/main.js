@@ -9,6 +9,7 @@ import { benchmarkExport } from "./export.js";
 import { benchmarkExtract } from "./extract.js";
 import { benchmarkHeadToHead, headToHeadPage } from "./head-to-head.js";
 import { benchmarkHub } from "./hub.js";
+import { benchmarkLadder } from "./ladder/main.js";
 import { benchmarkLlama } from "./llama.js";
 import { benchmarkMethods } from "./methods.js";
 import { benchmarkQuantize } from "./quantize.js";
@@ -36,6 +37,7 @@ const benchmarks = {
   quantize: benchmarkQuantize,
   coverage: benchmarkCoverage,
   real: benchmarkReal,
+  ladder: benchmarkLadder,
   "head-to-head": benchmarkHeadToHead,
   "head-to-head-page": headToHeadPage,
 };

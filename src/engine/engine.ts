@@ -20,12 +20,14 @@ import { DEFAULT_BATCH, longestOf } from "./prefill.js";
 import { loadRuntime } from "./runtime/load-runtime.js";
 import type { SamplingOptions, TokenScores } from "./sampling.js";
 import { type ScoreEachOptions, type ScoreOptions, scoreTexts } from "./score.js";
-import { modelTextOf } from "./source-text.js";
+import { modelTextOf, requireTemplate } from "./source-text.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
 export interface OpenEngineOptions extends LoadOptions, SourceOptions {
   /** The source, where its headers were read before and all of its files are here. Default: it is opened. */
   readonly opened?: ModelSource | undefined;
+  /** Whether the model must have a chat template: one without is refused before its weights are read. Default: false. */
+  readonly chat?: boolean | undefined;
 }
 
 /** Options of `Engine.generate`. */
@@ -76,19 +78,22 @@ export interface ContinuationScore {
  * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
  * @throws RuntimeMissingError if ONNX Runtime is not installed
  * @throws LayergraftError code `memory` if it does not fit into the memory that is free; nothing is downloaded then
+ * @throws LayergraftError code `usage` if it must have a chat template, and has none
  */
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
   // First, so that it is not missing only after everything is read.
   await loadRuntime();
-  const { folder, hub, opened, ...load } = options;
+  const { folder, hub, opened, chat, ...load } = options;
   const headers = opened ?? (await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } }));
   requireEngineMemory(headers, { shared: load.shared });
   // Weights are read in no order that streaming could follow, and most models are run again.
   const model = isHere(headers)
     ? headers
     : await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  const text = modelTextOf(model);
+  if (chat) await requireTemplate(text);
   const decoder = await LoadedDecoder.load(model, load);
-  return new Engine(modelTextOf(model), embeddedModel(decoder));
+  return new Engine(text, embeddedModel(decoder));
 }
 
 /** A model in memory, for token ids. Close it to free its memory. */
@@ -152,13 +157,8 @@ export class Engine {
    * The model's chat template.
    * @throws LayergraftError code `usage` if it has none
    */
-  async requireTemplate(): Promise<ChatTemplate> {
-    const template = await this.chatTemplate();
-    if (template) return template;
-    throw usageError(
-      `${this.name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text`,
-      { option: "chat" },
-    );
+  requireTemplate(): Promise<ChatTemplate> {
+    return requireTemplate(this.#text);
   }
 
   /**

@@ -45,7 +45,13 @@ export { sharedLength } from "./prefill.js";
 export { RopeTables } from "./rope-tables.js";
 export { sampleToken, type TokenScores } from "./sampling.js";
 export { contextKeys, type ScoreEachOptions, type ScoreRequest, type Scores } from "./score.js";
-export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts, modelTextOf } from "./source-text.js";
+export {
+  loadSourceTemplate,
+  loadSourceTokenizer,
+  loadSourceTokenizerParts,
+  modelTextOf,
+  requireTemplate,
+} from "./source-text.js";
 export { measureStatistics, type StatisticsOptions, type StatisticsSummary } from "./statistics.js";
 
 export type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { textOf } from "../formats/checkpoint/index.js";
 import { exists, readJsonObject } from "../kit/files/index.js";
-import { CheckpointError } from "../kit/index.js";
+import { CheckpointError, usageError } from "../kit/index.js";
 import {
   type ChatTemplate,
   endOfReply,
@@ -46,6 +46,18 @@ export async function loadSourceTemplate({ textFolders }: TextSource): Promise<C
     if (template) return template;
   }
   return undefined;
+}
+
+/**
+ * The chat template of a model, which need not be loaded.
+ * @throws LayergraftError code `usage` if it has none
+ */
+export async function requireTemplate({ name, chatTemplate }: Pick<ModelText, "name" | "chatTemplate">) {
+  const template = await chatTemplate();
+  if (template) return template;
+  throw usageError(`${name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text`, {
+    option: "chat",
+  });
 }
 
 /** Name, tokenizer, template and end tokens of a model from its files. */

@@ -2,7 +2,7 @@
 // @module-tag slow
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { type ReadTensor, temporaryFolder } from "../../test/support/checkpoints.js";
 import { readTensors } from "../../test/support/decoder-fixtures.js";
 import { readFolder, toNumbers } from "../../test/support/numbers.js";
@@ -90,3 +90,14 @@ it("refuses what it cannot measure, and leaves nothing behind", async () => {
   await expect(measure(model, { out: cut, signal })).rejects.toThrow(CancelledError);
   expect(readdirSync(folder).sort()).toEqual(before);
 });
+
+it.each(["gram", "inputs", "activations"] as const)(
+  "%s of a mixture of experts are refused before weights are read",
+  async (kind) => {
+    const model = modelOf("qwen3_moe");
+    const onProgress = vi.fn();
+    const message = `qwen3_moe is a mixture of experts; ${kind} can only be measured on dense models.`;
+    await expect(measure(model, { kind, onProgress })).rejects.toThrow(message);
+    expect(onProgress).not.toHaveBeenCalled();
+  },
+);

@@ -281,6 +281,12 @@ async function tokenParts(
   texts: readonly (readonly number[])[],
   options: StatisticsOptions,
 ): Promise<StatisticsPart[]> {
+  if (readSpec(source.config, source.tensors.keys()).routing) {
+    const advice = options.kind === "activations" ? "" : " Measure fisher, for the method fisher.";
+    throw new RecipeError(
+      `${source.name} is a mixture of experts; ${options.kind} can only be measured on dense models.${advice}`,
+    );
+  }
   const projections = new Map<StoredWeight, { readonly x: Node; readonly y: Node }>();
   const { spec, names, graph, streams, bound, ropes } = await openDecoder(source, options, {
     adapt: (_, weight, x, y) => {
@@ -322,11 +328,6 @@ async function tokenParts(
       await session.close();
     }
   };
-  if (spec.routing) {
-    throw new RecipeError(
-      `${source.name} is a mixture of experts, whose ${options.kind} are not measured. Measure fisher instead.`,
-    );
-  }
   return spec.layers.map(({ weights }, index): StatisticsPart => {
     const { gate, up } = weights;
     const isProjection = ({ weight }: LinearWeights) => projections.has(weight);

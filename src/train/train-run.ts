@@ -114,7 +114,7 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
   });
 }
 
-async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions): Promise<TrainOptions> {
+async function trainOptions(prepared: PreparedRun, { run, folder, signal }: RunOptions): Promise<TrainOptions> {
   const { source, lora, streams, settings } = prepared;
   const path = resolve(folder ?? ".", run.base);
   const revert = run.revert
@@ -136,7 +136,7 @@ async function trainOptions(prepared: PreparedRun, { run, folder }: RunOptions):
     streams: streams.map((stream) => ({ batches: batchSource(stream), trained: parametersOf(stream, lora) })),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
     stopIds: await modelTextOf(source).stopIds(),
-    inputs: await inputsOf(prepared),
+    inputs: await inputsOf(prepared, signal),
   };
 }
 
@@ -324,10 +324,10 @@ function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): 
 }
 
 /** Digests of the base's weights, as fine-tuned models of one base have the same headers, and of the examples. */
-async function inputsOf({ base, streams }: PreparedRun): Promise<Record<string, string>> {
+async function inputsOf({ base, streams }: PreparedRun, signal?: AbortSignal): Promise<Record<string, string>> {
   const sources = await Promise.all(
     [...base.sources.values()].map(async ({ name, files }) => {
-      const digests = await Promise.all(files.map(({ path }) => digestOfFile(path)));
+      const digests = await Promise.all(files.map(({ path }) => digestOfFile(path, signal)));
       return [`base ${name}`, digests.join(" ")];
     }),
   );

@@ -33,7 +33,10 @@ import { MergePlan } from "./plan-merge.js";
 export type ModelInput = string | RecipeInput | MergePlan;
 
 /** Options of `openModel`. `onProgress` reports the bytes of a recipe that are computed, or of an export. */
-export interface OpenModelOptions extends CallOptions, FolderOptions, Pick<OpenLlamaOptions, "type" | "threads"> {
+export interface OpenModelOptions
+  extends CallOptions,
+    FolderOptions,
+    Pick<OpenLlamaOptions, "type" | "threads" | "chat"> {
   /**
    * What runs the model: `engine`, the embedded engine, or `llama`, llama.cpp, which needs the package node-llama-cpp.
    * Default: `llama` for GGUF files or with a `type`, else what `prefer` says.

@@ -31,12 +31,12 @@ export function add(program: Command): void {
       .option("--system <text>", "system message"),
   );
   withEngineOptions(withFastBackendOption(withSamplingOptions(512)(command))).action(async (source, flags) => {
-    await withEngine(source, { ...flags, prefer: "speed" }, async (engine) => {
+    await withEngine(source, { ...flags, prefer: "speed", chat: true }, async (engine) => {
       const palette = paletteFor(process.stdout);
       const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
       let messages = [...opening];
       const variables = flags.chatTemplateKwargs ?? {};
-      // Fails before the first question if the model has no chat template.
+      // Fails before the first question if the template does not read a variable.
       await engine.encode([...messages, { role: "user", content: "" }], { variables });
       info(flags, HELP);
       const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: "> " });

@@ -70,11 +70,20 @@ export const withEngineOptions = adding<Omit<EngineOptions, "backend">>((command
 export async function openByFlags(
   source: string,
   { backend, type, threads, provider }: EngineOptions,
-  { signal, onProgress, prefer }: Pick<OpenModelOptions, "signal" | "onProgress" | "prefer">,
+  { signal, onProgress, prefer, chat }: Pick<OpenModelOptions, "signal" | "onProgress" | "prefer" | "chat">,
 ): Promise<{ readonly engine: Engine; readonly facts: readonly string[] }> {
   let computed = 0;
   const model = await openModel(source, {
-    ...{ backend, type, threads, providers: provider, prefer, signal, hub: hubAccess("files", { signal, onProgress }) },
+    ...{
+      backend,
+      type,
+      threads,
+      providers: provider,
+      prefer,
+      chat,
+      signal,
+      hub: hubAccess("files", { signal, onProgress }),
+    },
     onProgress: (progress) => {
       computed = progress.total;
       onProgress?.(progress);
@@ -93,13 +102,13 @@ export function factsOf(model: Model, computed: number): string[] {
 /** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */
 export async function withEngine<T>(
   source: string,
-  options: EngineOptions & Pick<OpenModelOptions, "prefer">,
+  options: EngineOptions & Pick<OpenModelOptions, "prefer" | "chat">,
   work: (engine: Engine, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const start = performance.now();
   const signal = interruptSignal("this pass");
   const { engine, facts } = await runWithProgress(options, ({ onProgress }) =>
-    openByFlags(source, options, { signal, onProgress, prefer: options.prefer }),
+    openByFlags(source, options, { signal, onProgress, prefer: options.prefer, chat: options.chat }),
   );
   try {
     for (const note of engine.notes) info(options, `note: ${note}`);

@@ -9,8 +9,10 @@ import {
   type MemoryUse,
   type ModelSource,
   modelTextOf,
+  type OpenEngineOptions,
   openModelSource,
   requireMemory,
+  requireTemplate,
 } from "../../engine/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { readGgufHeader } from "../../formats/gguf/index.js";
@@ -32,7 +34,7 @@ import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./li
 import { estimateExport, estimateGguf } from "./llama-memory.js";
 import { llamaModel } from "./llama-model.js";
 
-export interface OpenLlamaOptions extends CallOptions, SourceOptions {
+export interface OpenLlamaOptions extends CallOptions, SourceOptions, Pick<OpenEngineOptions, "chat"> {
   /** Encoding of the weights in llama.cpp. GGUF files have their own. Default: `"q8_0"`. */
   readonly type?: FileType | undefined;
   /** Threads of the computation. Default: one per core. */
@@ -67,6 +69,7 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   requireMemory({ what: basename(path), estimate: estimateFor({}), advice: adviceFor(undefined) });
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
+  if (options.chat) await requireTemplate(text);
   return new Engine(text, llamaModel({ ...options, ...opened, library, notes: [], estimate: estimateFor }));
 }
 
@@ -79,6 +82,7 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
   const opened = isHere(headers)
     ? headers
     : await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  if (options.chat) await requireTemplate(modelTextOf(opened));
   const plan = opened === headers ? planned : await planGguf(opened, { type });
   planned = plan;
   const controls = { threads, signal, onProgress };

@@ -48,16 +48,26 @@ async function problemsOf(folder: string, path: string, name: string): Promise<s
   const file = join(folder, path);
   if (!(await isFile(file)))
     return [`${path} of ${name} is not a regular file, so it is not copied; replace it with the file`];
-  const { size } = await stat(file);
+  const { size, mtimeMs } = await stat(file);
   if (size === 0 && companionOf(path) !== "code") return [`${path} of ${name} is empty; download it again`];
   if (!path.endsWith(".json") || size > MAX_PARSED_BYTES) return [];
+  const key = `${file} ${size} ${mtimeMs}`;
+  const isValid = parsed.get(key) ?? isJson(await readFile(file, "utf8"));
+  parsed.set(key, isValid);
+  return isValid ? [] : [`${path} of ${name} is not valid JSON; download it again`];
+}
+
+function isJson(text: string): boolean {
   try {
-    JSON.parse(await readFile(file, "utf8"));
-    return [];
+    JSON.parse(text);
+    return true;
   } catch {
-    return [`${path} of ${name} is not valid JSON; download it again`];
+    return false;
   }
 }
+
+// A process plans many recipes of the same models, and a tokenizer takes longer to parse than all else that is planned.
+const parsed = new Map<string, boolean>();
 
 // The largest tokenizers have 35 MB.
 const MAX_PARSED_BYTES = 300_000_000;

@@ -22,7 +22,7 @@ export interface Place {
 }
 
 export interface Placement {
-  /** Displayed name of the architecture; "unknown" if only layer numbers were recognized. */
+  /** Displayed name of the architecture; "unknown" if no family has the `model_type`, or the tensors are not named as its are. */
   readonly architecture: string;
   readonly tiedByDefault: boolean;
   readonly places: ReadonlyMap<string, Place>;
@@ -53,7 +53,7 @@ export function placeTensors(names: readonly string[], config: CheckpointConfig)
   const known = tensorNamesOf(family);
   const rule = (known && findKnownRule(names, known, config)) ?? findGenericRule(names, config);
   const traits = {
-    architecture: (known && family?.name) ?? "unknown",
+    architecture: family?.name ?? "unknown",
     tiedByDefault: family?.defaults?.tie_word_embeddings === true,
   };
   if (typeof rule === "string") {
@@ -64,7 +64,7 @@ export function placeTensors(names: readonly string[], config: CheckpointConfig)
   checkLayers(places, rule, config, predictionLayers(names, rule.prefix, config));
   return {
     ...traits,
-    architecture: rule.known ? traits.architecture : "unknown",
+    architecture: rule.known || !known ? traits.architecture : "unknown",
     places: moveExtraLayersOutside(places, rule),
     layers: rule.layers,
     layerPrefix: rule.prefix,

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { CancelledError } from "../errors.js";
 import { canonicalJson, digestOf, digestOfFile, digestOfJson, digestOfValue } from "./digest.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-digest-"));
@@ -89,4 +90,12 @@ it("is that of the JSON text, which is not made as a whole", () => {
     [undefined],
   ];
   for (const value of values) expect(digestOfJson(value)).toBe(digestOf(JSON.stringify(value)));
+});
+
+it("of a file is not read to its end once the signal has fired", async () => {
+  const file = join(root, "weights");
+  writeFileSync(file, new Uint8Array(2 ** 21));
+  const stopped = digestOfFile(file, AbortSignal.abort());
+  await expect(stopped).rejects.toThrow(CancelledError);
+  await expect(digestOfFile(file)).resolves.toBe(digestOf(new Uint8Array(2 ** 21)));
 });

@@ -2,8 +2,9 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { readFile, realpath, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { CancelledError } from "../errors.js";
 import { cacheFolder, makeCacheFolder } from "./cache-folder.js";
 import { stampOf, writeFileAtomically } from "./files.js";
 
@@ -45,19 +46,25 @@ export async function keptText(kind: string, paths: readonly string[]) {
 /**
  * Digest of a file's content, as `sha256sum` prints it. That of a large file is kept in the cache folder until its stamp
  * changes, so that a model is read once for all that name it.
+ * @throws CancelledError if the signal fires
  */
-export async function digestOfFile(path: string): Promise<string> {
+export async function digestOfFile(path: string, signal?: AbortSignal): Promise<string> {
   if ((await stat(path)).size < KEPT_BYTES) return readDigest(path);
   const { text = "", keep } = await keptText("digests", [path]);
   if (/^[0-9a-f]{64}$/.test(text)) return text;
-  const read = await readDigest(path);
+  const read = await readDigest(path, signal);
   await keep(read);
   return read;
 }
 
-async function readDigest(path: string): Promise<string> {
+async function readDigest(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash("sha256");
-  await pipeline(createReadStream(path, { highWaterMark: 2 ** 20 }), hash);
+  await pipeline(createReadStream(path, { highWaterMark: 2 ** 20 }), hash, signal ? { signal } : {}).catch(
+    (error: unknown) => {
+      if (signal?.aborted) throw new CancelledError(`stopped while ${basename(path)} was read`);
+      throw error;
+    },
+  );
   return hash.digest("hex");
 }
 
