@@ -8,6 +8,14 @@ export { checkRun, type FieldText, readRun, runFields, runJsonSchema } from "./r
 export { dataOf, type Run, type RunInput } from "./run/run-schema.js";
 export { describeSchedule } from "./run/schedule.js";
 export { resolveSelection } from "./run/selection.js";
-export { handOverRun, type PreparedRun, prepareRun, type RunOptions, type RunResult, trainRun } from "./train-run.js";
+export {
+  handOverRun,
+  keptNotes,
+  type PreparedRun,
+  prepareRun,
+  type RunOptions,
+  type RunResult,
+  trainRun,
+} from "./train-run.js";
 export { startTrlRun } from "./trl/start.js";
 export { TRL_FILES, TRL_PRECISIONS, type TrlCluster, type TrlPrecision } from "./trl/write.js";

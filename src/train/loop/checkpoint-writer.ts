@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { computeBlends } from "../../engine/index.js";
 import { type CheckpointTensor, factorNames } from "../../formats/checkpoint/index.js";
 import { readTensor, writeSharded } from "../../formats/safetensors/index.js";
-import { Converter, type KernelDType } from "../../kernels/index.js";
+import { Converter, type KeptChange, type KernelDType, Rounding } from "../../kernels/index.js";
 import { exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../../kit/index.js";
 import type { OpenedPlan, Step } from "../../merge/index.js";
@@ -26,26 +26,38 @@ export interface CheckpointToWrite {
   readonly reverted?: ReadonlySet<string>;
   /** Tokens that end an answer; generation_config.json names all of them. */
   readonly stopIds?: readonly number[];
-  readonly provenance: unknown;
+  readonly provenance: object;
 }
 
 /**
  * Writes a checkpoint, or an adapter where factors were trained.
+ * @returns how much of the change from the base its element type keeps; undefined if nothing was rounded
  * @throws DiskFullError if there is no room; nothing is left of it then
  */
-export async function writeCheckpoint(folder: string, checkpoint: CheckpointToWrite): Promise<void> {
+export async function writeCheckpoint(folder: string, checkpoint: CheckpointToWrite): Promise<KeptChange | undefined> {
   const fill = async (partial: string) => {
-    if (checkpoint.lora) await writeFactors(partial, checkpoint, checkpoint.lora);
-    else await writeWeights(partial, checkpoint);
-    await writeFile(join(partial, TRAINING_FILE), `${JSON.stringify(checkpoint.provenance, null, 2)}\n`);
+    const converter = new Converter();
+    const rounding = new Rounding(converter);
+    if (checkpoint.lora) await writeFactors(partial, checkpoint, checkpoint.lora, rounding);
+    else await writeWeights(partial, checkpoint, converter, rounding);
+    const kept = rounding.result();
+    const provenance = { ...checkpoint.provenance, ...(kept ? { kept } : {}) };
+    await writeFile(join(partial, TRAINING_FILE), `${JSON.stringify(provenance, null, 2)}\n`);
+    return kept;
   };
-  await writeFolder(folder, "the checkpoint", fill, { replace: true, retry: "resume" });
+  return await writeFolder(folder, "the checkpoint", fill, { replace: true, retry: "resume" });
 }
 
-async function writeFactors(folder: string, { parameters, baseName, dtype }: CheckpointToWrite, plan: LoraPlan) {
+async function writeFactors(
+  folder: string,
+  { parameters, baseName, dtype }: CheckpointToWrite,
+  plan: LoraPlan,
+  rounding: Rounding,
+) {
   const valuesOf = (name: string) => parameters.get(name)?.weights ?? new Float32Array();
   await writeAdapter(folder, {
     plan,
+    rounding,
     base: baseName,
     factors: (module) => {
       const names = factorNames(module);
@@ -55,7 +67,12 @@ async function writeFactors(folder: string, { parameters, baseName, dtype }: Che
   });
 }
 
-async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Promise<void> {
+async function writeWeights(
+  folder: string,
+  checkpoint: CheckpointToWrite,
+  converter: Converter,
+  rounding: Rounding,
+): Promise<void> {
   const { base, parameters, dtype, reverted = new Set() } = checkpoint;
   const asked = base.plan.steps.map((step) => withDType(step, dtype));
   const isTrained = ({ tensor }: Step) => parameters.has(tensor) && !reverted.has(tensor);
@@ -63,7 +80,12 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   const isStored = (step: Step) => resolver.stored(step.value)?.dtype === step.dtype;
   const computed = asked.filter((step) => !isTrained(step) && !isStored(step));
   const blends = await computeBlends(computed, base.sources, new Map());
-  const converter = new Converter();
+  /** A base that is merged on the fly is not measured. */
+  const baseOf = async (step: Step) => {
+    const stored = resolver.stored(step.value);
+    if (!stored || !["F32", "F16", "BF16"].includes(stored.dtype)) return undefined;
+    return converter.decode(stored.dtype as KernelDType, await readTensor(stored.file, stored));
+  };
   const tensors = asked.map((step) => {
     const { tensor: name, shape } = step;
     // Computed when it is written, as all of them would be another copy of the model.
@@ -73,7 +95,15 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
       dtype: step.dtype,
       get data() {
         const weights = isTrained(step) ? parameters.get(name)?.weights : undefined;
-        if (weights) return encodeValues(converter, name, step.dtype as KernelDType, weights);
+        if (weights) {
+          const dtype = step.dtype as KernelDType;
+          const bytes = encodeValues(converter, name, dtype, weights);
+          if (dtype === "F32") return bytes;
+          return baseOf(step).then((before) => {
+            if (before) rounding.add(dtype, weights, bytes, before);
+            return bytes;
+          });
+        }
         const blend = blends.get(name);
         if (blend) return blend;
         const stored = resolver.stored(step.value) as CheckpointTensor;

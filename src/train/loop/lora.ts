@@ -11,7 +11,7 @@ import {
   peftTargets,
 } from "../../formats/checkpoint/index.js";
 import { type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
-import { Converter, type KernelDType } from "../../kernels/index.js";
+import { Converter, type KernelDType, type Rounding } from "../../kernels/index.js";
 import { Random, RecipeError } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import type { LoraSettings } from "../run/run-schema.js";
@@ -216,6 +216,8 @@ export interface WriteAdapterOptions {
   readonly base: string;
   /** Element type of the factors; default F32, as PEFT saves them. */
   readonly dtype?: KernelDType;
+  /** Adds up what rounding to it keeps. */
+  readonly rounding?: Rounding | undefined;
 }
 
 /**
@@ -223,14 +225,19 @@ export interface WriteAdapterOptions {
  * @throws RecipeError if values of a factor are not finite in this dtype
  */
 export async function writeAdapter(folder: string, options: WriteAdapterOptions): Promise<void> {
-  const { plan, factors, base, dtype = "F32" } = options;
+  const { plan, factors, base, dtype = "F32", rounding } = options;
   const converter = new Converter();
+  const encoded = (name: string, values: Float32Array) => {
+    const bytes = encodeValues(converter, name, dtype, values);
+    rounding?.add(dtype, values, bytes);
+    return bytes;
+  };
   const tensors = plan.modules.flatMap((module): TensorData[] => {
     const { a, b } = factorsOf(module, plan.settings.rank);
     const values = factors(module);
     return [
-      { ...a, dtype, data: encodeValues(converter, a.name, dtype, values.a) },
-      { ...b, dtype, data: encodeValues(converter, b.name, dtype, values.b) },
+      { ...a, dtype, data: encoded(a.name, values.a) },
+      { ...b, dtype, data: encoded(b.name, values.b) },
     ];
   });
   await writeSafetensors(join(folder, "adapter_model.safetensors"), tensors);
