@@ -1,5 +1,14 @@
 // The kinds of jobs: each has its loop over a piece, and says how the reports of its pieces add up.
-import { bytesPerValue, encodedBytes, type SplitEncoding, splitBlocks, splitBytes } from "../../kernels/index.js";
+import {
+  bytesPerValue,
+  Converter,
+  encodedBytes,
+  type KernelDType,
+  keptSums,
+  type SplitEncoding,
+  splitBlocks,
+  splitBytes,
+} from "../../kernels/index.js";
 import { bytesPerElement, isFloatDType } from "../../kit/index.js";
 import type { Evaluator } from "./evaluate-block.js";
 import type { Inputs, OutputFiles, Traffic } from "./files.js";
@@ -100,16 +109,32 @@ const compare: NumberKind<CompareJob> = {
     },
 };
 
+let ownConverter: Converter | undefined;
+/** Of this thread, with memory of its own; few merges need it. */
+function converter(): Converter {
+  ownConverter ??= new Converter();
+  return ownConverter;
+}
+
+/** Result per piece: values that are not finite, those that the merge made, and with a base the sums of `keptSums`. */
 const write: NumberKind<WriteJob> = {
   begin:
     ({ outputs, evaluator }) =>
     (job, begin, end) => {
-      const counts: [number, number] = [0, 0];
+      const counts = [0, 0, 0, 0, 0, 0];
+      const add = (at: number, numbers: readonly number[]) => {
+        for (const [i, one] of numbers.entries()) counts[at + i] = (counts[at + i] ?? 0) + one;
+      };
       eachBlock(job, begin, end, (from, to) => {
+        const pair = job.base && evaluator.pair(job.value, job.base, from, to);
         const { bytes, nonFinite, made } = evaluator.round(job.value, from, to, requireRounded(job.to.dtype));
         outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), bytes);
-        counts[0] += nonFinite;
-        counts[1] += made;
+        add(0, [nonFinite, made]);
+        if (!pair) return;
+        const dtype = job.to.dtype as KernelDType;
+        const rounded = converter().decode(dtype, bytes.slice());
+        const roundedBase = converter().decode(dtype, converter().encode(dtype, pair.base).bytes);
+        add(2, keptSums({ ...pair, rounded, roundedBase }));
       });
       return counts;
     },

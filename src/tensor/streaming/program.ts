@@ -183,6 +183,8 @@ export interface CopyJob extends Named {
 export interface WriteJob extends OfValue {
   readonly kind: "write";
   readonly to: Target;
+  /** Values of the base, to measure what of the change survives rounding to a 16-bit type; float32 values, too. */
+  readonly base?: Evaluation | undefined;
 }
 
 /**
@@ -391,6 +393,8 @@ export function evaluationsOf(job: Job): readonly Evaluation[] {
       return job.values;
     case "joint":
       return job.jobs.map(({ value }) => value);
+    case "write":
+      return job.base ? [job.value, job.base] : [job.value];
     default:
       return [job.value];
   }
