@@ -11,13 +11,13 @@ import {
   showProgress,
   terminalLines,
 } from "../../figures/index.js";
-import { describeKept } from "../../kernels/index.js";
 import { writeFileAtomically } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatBytes, formatCount, formatRanges, plural, shellQuote } from "../../kit/printing/index.js";
 import { previewOf, type SetCounts } from "../../train/data/index.js";
 import {
   checkRun,
+  describeKept,
   describeSchedule,
   type FieldText,
   handOverRun,

@@ -37,6 +37,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
     estimate,
     steps,
     downloads,
+    training: [],
     programs: [],
     problems: [],
     counts,

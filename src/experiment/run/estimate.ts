@@ -4,8 +4,9 @@ import type { Expansion } from "../expand/expand-plan.js";
 import type { Facts } from "../expand/facts.js";
 import type { PlannedTrainStep } from "../expand/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import { countCheckpoints, countSamples } from "../plan/training-runs.js";
+import { countCheckpoints } from "../plan/training-runs.js";
 import { type EvaluateStep, KINDS, type Step, type StepKind } from "../steps/step.js";
+import { type BaseSizes, type RowsOf, type TrainingOutlook, trainingOutlook } from "./training-outlook.js";
 
 export interface Estimate {
   /** Seconds to the end. Undefined until one step of each kind that is left is done. */
@@ -23,9 +24,9 @@ export interface EstimatedVariant {
   readonly plan: ExperimentPlan;
   readonly expansion: Expansion;
   /** Items of tasks. */
-  readonly facts: Pick<Facts, "task">;
+  readonly facts: Pick<Facts, "task"> & { readonly rowsOf?: RowsOf };
   /** Sizes of the base, if known. */
-  readonly base: { readonly parameters: number; readonly bytes: number } | undefined;
+  readonly base: (BaseSizes & { readonly bytes: number }) | undefined;
   /** The export of the base, where llama.cpp runs the models. */
   readonly gguf?: ExportOutlook | undefined;
 }
@@ -57,12 +58,7 @@ export function estimateExperiment({ variants, expansion, secondsOf, workers }: 
       workers,
       kinds.reduce((sum, kind) => sum + (stepsLeft.get(kind) ?? 0), 0),
     );
-  const counted = new Set<string>();
-  const open = variants.map((variant): OpenVariant => {
-    const left = variant.expansion.steps.filter(({ key }) => secondsOf(key) === undefined && !counted.has(key));
-    for (const { key } of left) counted.add(key);
-    return { ...variant, left };
-  });
+  const open = openVariants(variants, secondsOf);
   const bytes = bytesLeft(open, workers, atOnce("evaluate"));
   const gpuHours = gpuHoursLeft(open, waitingSteps(expansion, "evaluate"));
   const gguf = variants.flatMap((one) => one.gguf ?? []).toSorted((a, b) => b.bytes - a.bytes)[0];
@@ -87,6 +83,28 @@ export function waitingSteps({ waiting }: Expansion, only?: StepKind): number {
 /** A variant with its steps that are not done, each once over all variants. */
 interface OpenVariant extends EstimatedVariant {
   readonly left: readonly Step[];
+}
+
+/** What the training runs that are left will do; none of a variant whose base is unknown. */
+export function outlooksOf(
+  variants: readonly EstimatedVariant[],
+  secondsOf: EstimateOptions["secondsOf"],
+): readonly TrainingOutlook[] {
+  return openVariants(variants, secondsOf).flatMap((one) =>
+    one.base === undefined
+      ? []
+      : runsLeft(one).map((run) => trainingOutlook(run, one.base as BaseSizes, one.facts.rowsOf)),
+  );
+}
+
+/** The variants with the steps that are left, each in the first variant that has it. */
+function openVariants(variants: readonly EstimatedVariant[], secondsOf: EstimateOptions["secondsOf"]): OpenVariant[] {
+  const counted = new Set<string>();
+  return variants.map((variant) => {
+    const left = variant.expansion.steps.filter(({ key }) => secondsOf(key) === undefined && !counted.has(key));
+    for (const { key } of left) counted.add(key);
+    return { ...variant, left };
+  });
 }
 
 function runsLeft({ expansion, left }: Pick<OpenVariant, "expansion" | "left">): PlannedTrainStep[] {
@@ -118,12 +136,6 @@ function bytesLeft(variants: readonly OpenVariant[], workers: number, servers: n
   return running.reduce((sum, state) => sum + state, written + servers * served);
 }
 
-/** Tokens of a sample at most, where a run does not say. */
-const TYPICAL_LENGTH = 1024;
-/** Operations per second of an NVIDIA H100 in bfloat16, at the 40% of 989 TFLOP/s that training reaches. */
-const H100_OPERATIONS = 0.4 * 989e12;
-/** Operations per parameter and token: forward, backward, and activations computed again. With LoRA, frozen weights have no gradient. */
-const [FULL_OPERATIONS, LORA_OPERATIONS] = [8, 6];
 /** Seconds to write a merge and to start its server, tokens of a usual answer and of a reasoning trace, and the server's speed. */
 const SERVING = { start: 170, answer: 200, trace: 3000, tokensPerSecond: 5000, secondsPerChoice: 0.03 };
 
@@ -133,17 +145,13 @@ function gpuHoursLeft(variants: readonly OpenVariant[], waiting: number): Estima
   const evaluations: number[] = [];
   for (const { plan, expansion, base, left, facts } of variants) {
     if (!base) return undefined;
-    for (const { settings } of runsLeft({ expansion, left }).filter(({ step }) => step.trl !== undefined)) {
-      const { method, sequence_length: length = TYPICAL_LENGTH } = settings;
-      const operations = method === "lora" ? LORA_OPERATIONS : FULL_OPERATIONS;
-      training += (countSamples(settings) * length * operations * base.parameters) / H100_OPERATIONS;
-    }
+    for (const run of runsLeft({ expansion, left })) training += trainingOutlook(run, base, facts.rowsOf).gpuHours ?? 0;
     if (!plan.evaluate.backend.startsWith("serve:")) continue;
     for (const step of left) if (step.kind === "evaluate") evaluations.push(servingSeconds(step, facts));
   }
   const known = evaluations.reduce((sum, seconds) => sum + seconds, 0);
   const evaluation = evaluations.length === 0 ? 0 : known * (1 + waiting / evaluations.length);
-  return training + evaluation > 0 ? { training: training / 3600, evaluation: evaluation / 3600 } : undefined;
+  return training + evaluation > 0 ? { training, evaluation: evaluation / 3600 } : undefined;
 }
 
 function servingSeconds({ request, items }: EvaluateStep, facts: EstimatedVariant["facts"]): number {
