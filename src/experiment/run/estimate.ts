@@ -117,6 +117,13 @@ const ADAPTER_SHARE = 1 / 50;
 /** Bytes of training state per parameter: weights and two moments in float32. */
 const STATE_BYTES = 12;
 
+const BYTES: Readonly<Record<string, number>> = { float32: 4, bfloat16: 2, float16: 2 };
+
+/** Bytes of a model in an element type; that of the base for `keep`. */
+function sizeAs(dtype: string, { parameters, bytes }: { readonly parameters: number; readonly bytes: number }): number {
+  return dtype in BYTES ? (BYTES[dtype] ?? 0) * parameters : bytes;
+}
+
 /** Checkpoints, training states of running steps, written merges, and merged models of servers; undefined if a base is unknown. */
 function bytesLeft(variants: readonly OpenVariant[], workers: number, servers: number): number | undefined {
   const states: number[] = [];
@@ -125,12 +132,14 @@ function bytesLeft(variants: readonly OpenVariant[], workers: number, servers: n
     if (!base) return undefined;
     for (const { settings } of runsLeft({ expansion, left })) {
       const isAdapter = settings.method === "lora";
-      written += countCheckpoints(settings) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1);
+      const size = isAdapter ? ADAPTER_SHARE * base.bytes : sizeAs(settings.save_dtype, base);
+      written += countCheckpoints(settings) * size;
       states.push(isAdapter ? 0 : STATE_BYTES * base.parameters);
     }
     const merges = left.filter(({ kind }) => kind === "merge").length + waitingSteps(expansion, "merge");
-    written += merges * base.bytes;
-    if (plan.evaluate.backend.startsWith("serve:") && plan.merges.length > 0) served = Math.max(served, base.bytes);
+    const merged = Math.max(0, ...plan.merges.map(({ recipe }) => sizeAs(String(recipe?.dtype ?? "keep"), base)));
+    written += merges * merged;
+    if (plan.evaluate.backend.startsWith("serve:")) served = Math.max(served, merged);
   }
   const running = states.toSorted((a, b) => b - a).slice(0, workers);
   return running.reduce((sum, state) => sum + state, written + servers * served);
