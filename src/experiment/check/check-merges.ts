@@ -74,7 +74,6 @@ export async function checkMerges(
       const what = label === "" ? merge.name : `${merge.name}, ${label}`;
       const planned = await attempt(["merges", i], what, bound as RecipeInput);
       if (!planned || !isDefault) continue;
-      notes.push(...planned.plan.notes.map((note) => `${what}: ${note}`));
       const digest = digestOf(planned);
       const same = made.get(digest);
       made.set(digest, same ?? what);

@@ -173,8 +173,26 @@ function trainingLines(training: Outlook["training"]): string[] {
     "",
     ...terminalLines({ columns, rows }),
     ...(more > 0 ? [`and ${plural(more, "more training run")}`] : []),
+    totalTokens(training),
+    ...noteLines(training),
     ...(training.some(({ kept }) => kept) ? [LOST_NOTE] : []),
   ];
+}
+
+/** What runs will note, each once. */
+function noteLines(training: Outlook["training"]): string[] {
+  const found = groupBy(
+    training.flatMap(({ name, notes }) => notes.map((note) => ({ name, note }))),
+    ({ note }) => note,
+  );
+  return [...found].map(([note, of]) => `note: ${formatSome([...new Set(of.map(({ name }) => name))], 3)}: ${note}`);
+}
+
+/** "18 training runs: at most 1.06B tokens" */
+function totalTokens(training: Outlook["training"]): string {
+  const most = training.some(({ isMost }) => isMost) ? "at most " : "about ";
+  const tokens = training.reduce((sum, one) => sum + one.tokens, 0);
+  return `${plural(training.length, "training run")}: ${most}${formatCount(tokens)} tokens`;
 }
 
 const TRAINING_COLUMNS = [

@@ -38,6 +38,8 @@ export interface RunOutlook {
   readonly kept?: KeptChange | undefined;
   /** Why the warmup does not fit the run. */
   readonly problem?: string | undefined;
+  /** What the run will note before its first step, as far as it is known. */
+  readonly notes: readonly string[];
 }
 
 /** Samples of a run without a length, which is one pass over its data; the paper's smallest runs have this many. */
@@ -65,6 +67,7 @@ export function runOutlook(
     isLeast: data?.isLeast ?? false,
     tokens: Math.round(data ? samples * data.tokensPerRow : samples * sequenceLength),
     isMost: data === undefined,
+    notes: settings.notes.filter((note) => note !== settings.warmupProblem),
     ...(kept ? { kept } : {}),
   };
   if (!isKnown) return { ...of, peak: learningRate };
