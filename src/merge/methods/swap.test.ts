@@ -242,6 +242,9 @@ describe("layer swapping", () => {
     expect(await counts(shallow, { preset: "paper-smallest" })).toEqual([2, 0, 0, 0]);
     expect(await counts(shallow, { preset: "paper-largest" })).toEqual([3, 1, 1, 1]);
     expect(await counts(deep, { preset: "paper-largest", top: 0, bottom_transition: 1 })).toEqual([5, 1, 2, 0]);
+    // A zero that is written counts.
+    expect(await counts(deep, { preset: "paper-largest", bottom_transition: 0 })).toEqual([5, 0, 2, 2]);
+    expect(await counts(shallow, { preset: "paper-largest", top_transition: 0 })).toEqual([3, 1, 0, 1]);
     const both = planSwap({
       task: deep ?? "",
       language: deep ?? "",

@@ -26,8 +26,8 @@ const fields = () => ({
       "layers from `language` at the input; default in proportion to 5 of 32, and at least 1 where the model has 2",
     ),
   top: layerCount.optional().describe("layers from `language` at the output; default in proportion to 2 of 32"),
-  bottom_transition: layerCount.default(0).describe("layers averaged above the bottom ones"),
-  top_transition: layerCount.default(0).describe("layers averaged below the top ones"),
+  bottom_transition: layerCount.optional().describe("layers averaged above the bottom ones; default 0, or the preset's"),
+  top_transition: layerCount.optional().describe("layers averaged below the top ones; default 0, or the preset's"),
   preset: z
     .enum(["paper-smallest", "paper-default", "paper-largest"])
     .optional()
@@ -135,8 +135,7 @@ export function swapInWords(recipe: SwapRecipe, name: (field: "task" | "language
 function swapLayers(recipe: SwapRecipe, layers: number): SwapLayers {
   const defaults = presetLayers(layers, recipe.preset);
   const { bottom = defaults.bottom, top = defaults.top } = recipe;
-  const bottom_transition = recipe.bottom_transition || defaults.bottom_transition;
-  const top_transition = recipe.top_transition || defaults.top_transition;
+  const { bottom_transition = defaults.bottom_transition, top_transition = defaults.top_transition } = recipe;
   const sum = bottom + bottom_transition + top_transition + top;
   if (sum > layers) {
     throw RecipeError.at(
@@ -156,7 +155,7 @@ export function swapOwners(recipe: SwapRecipe, layers: number): LayerOwner[] {
     const counts = swapLayers(recipe, layers);
     return all.map((layer) => ownerOfLayer(layer, layers, counts));
   }
-  const { bottom, top, preset, bottom_transition, top_transition } = recipe;
+  const { bottom, top, preset, bottom_transition = 0, top_transition = 0 } = recipe;
   if ([bottom, top, preset].some((count) => count !== undefined) || bottom_transition + top_transition > 0) {
     throw RecipeError.at(
       { field: "layers" },
