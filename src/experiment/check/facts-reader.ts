@@ -25,7 +25,7 @@ import {
 import { type DataSample, dataOf, measureData, type Run, settleRun } from "../../train/index.js";
 import { type Facts, recipeIdentities, type TaskFacts } from "../expand/facts.js";
 import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
-import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
+import { decidingScores, inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
 import { dataKey, runModel } from "../run/training-outlook.js";
 import { FileDigests, setsOf } from "../steps/file-digests.js";
 import { dataAccess, openTask, taskDigest } from "../steps/items.js";
@@ -333,7 +333,9 @@ export function tasksIn(plan: ExperimentPlan): { readonly request: TaskRequest; 
   });
   const selecting = Object.entries(plan.experts).flatMap(([expertGroup, { select, language }]) =>
     [
-      ...[select?.by ?? []].flat().map((task) => ({ task, at: ["by"] })),
+      ...decidingScores(select?.by ?? [], plan, language === undefined ? languages : [language]).flatMap(({ tasks }) =>
+        tasks.map((task) => ({ task, at: ["by"] })),
+      ),
       ...(select?.guards ?? []).map(({ task }, i) => ({ task, at: ["guards", i] })),
     ].flatMap(({ task, at }) =>
       inLanguages(task, language === undefined ? languages : [language]).map((name) => ({
