@@ -245,15 +245,17 @@ export class ReadFacts implements Facts {
     if (!base || this.#options.readsBytes === false) return;
     for (const { settings } of Object.values(plan.experts).flatMap(({ train }) => train?.runs ?? [])) {
       const key = settings && dataKey(settings);
-      if (!settings || key === undefined || this.#samples.has(key) || !(await this.#isHere(settings))) continue;
+      if (!settings || key === undefined || this.#samples.has(key)) continue;
       try {
+        if (!(await this.#isHere(settings))) continue;
         const { sequenceLength } = settleRun(settings, runModel(base), { samples: 1, sequences: 1 });
         const tokenizer = await loadTokenizer(base.checkpoint.folder);
         const chatTemplate = await loadChatTemplate(base.checkpoint.folder);
         const options = { ...this.#options, tokenizer, chatTemplate, sequenceLength };
         this.#samples.set(key, await measureData(settings, options));
       } catch (error) {
-        if (!(error instanceof LayergraftError)) throw error;
+        // What is wrong with the data is a problem already.
+        if (!(error instanceof Error)) throw error;
       }
     }
   }

@@ -77,7 +77,13 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number
         sheet.isEvaluated(model.name, task) &&
         (merge.figure === undefined || model.configuration.isDefault),
     );
-    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet, layers);
+    // An average over languages joins merges that are asked different ones; where all are asked the same tasks, as the ten of MGSM,
+    // each language keeps its rows.
+    const asksAll = (name: string) => sheet.partsOf(task).every((part) => sheet.isEvaluated(name, part));
+    const reported = models.filter((model) => sheet.isReported(model));
+    if (sheet.averages.has(task) && !reported.every(({ name }) => asksAll(name))) {
+      return mergeRows(merge.name, models, task, sheet, layers);
+    }
     return byLanguage(merge.name, models).flatMap(([name, inLanguage]) =>
       mergeRows(name, inLanguage, task, sheet, layers),
     );
