@@ -3,6 +3,7 @@ import { FakeWorld, fakeFacts } from "../../../test/support/fake-world.js";
 import type { Experiment, ExperimentStatus, Outlook, StepStatus } from "../experiment.js";
 import { estimateExperiment } from "../run/estimate.js";
 import { countSteps } from "../run/run-experiment.js";
+import type { TrainingOutlook } from "../run/training-outlook.js";
 import { adviceOnFailures, outlookLines, statusLines } from "./dry-run-and-status.js";
 
 const PLAN = `
@@ -68,7 +69,7 @@ describe("an outlook", () => {
   });
 
   it("says what training runs will do, those with the same numbers together", () => {
-    const one = {
+    const one: Omit<TrainingOutlook, "name"> = {
       ...{ isLeast: false, tokens: 40.96e6, isMost: true, sequences: 40_000, steps: 5000, warmup: 1000, peak: 1e-7 },
       ...{
         last: 5e-11,
