@@ -3,6 +3,7 @@ import { isHere, loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModel
 import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
+import { describeKept, type KeptChange, losesChange } from "../kernels/index.js";
 import { digestOfFile, exists } from "../kit/files/index.js";
 import { CheckpointError, RecipeError } from "../kit/index.js";
 import { formatSome, plural, shellQuote } from "../kit/printing/index.js";
@@ -79,8 +80,14 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
     ...result,
     merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
     counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
-    notes: prepared.notes,
+    notes: [...prepared.notes, ...keptNotes(result.kept)],
   };
+}
+
+/** What to know of a saved model whose element type loses much of what was trained. */
+export function keptNotes(kept: KeptChange | null | undefined): string[] {
+  if (!kept || !losesChange(kept)) return [];
+  return [`saving as ${describeKept(kept)}. Set save_dtype: float32 to keep all of it`];
 }
 
 export interface HandOverOptions
@@ -191,11 +198,12 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   const chosen = whole === undefined ? undefined : select(whole, "train");
   const loraOf = (part: ReadonlySet<string>) =>
     run.method === "lora" ? planLora(part, loraBase(source, spec, stored), run.lora ?? LORA_DEFAULTS) : undefined;
-  const requireMemory = (part: ReadonlySet<string>) => {
+  const requireMemory = (part: ReadonlySet<string>, tokens: number) => {
     const use = { method: run.method, trained: part, lora: loraOf(part), heldOut: run.holdout !== undefined };
-    if (checkMemory) requireTrainingMemory(source, { ...use, texts: run.batch, tokens: sequenceLength });
+    if (checkMemory) requireTrainingMemory(source, { ...use, texts: run.batch, tokens });
   };
-  if (chosen) requireMemory(chosen);
+  // Without packing, a batch is as wide as its longest example, which may be far shorter.
+  if (chosen) requireMemory(chosen, run.packing ? sequenceLength : 1);
   if (!isHere(source) && hub?.fetch === "files") {
     base = await open(hub);
     source = await openModelSource(base);
@@ -225,7 +233,7 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
     requireKnownTokens(prepared, tokenizer, spec.vocabularySize);
   }
   const trained = chosen ?? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])]));
-  if (!chosen) requireMemory(trained);
+  requireMemory(trained, run.packing ? sequenceLength : longestOf(streams));
   const settings = settleRun(run, model, sizeOf(streams));
   const lora = loraOf(trained);
   return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes] };
@@ -260,6 +268,15 @@ function streamOf(
 function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSettings): BatchStream {
   const { batch, seed } = run;
   return new BatchStream({ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 });
+}
+
+/** Tokens of the longest example. */
+function longestOf(streams: readonly PreparedStream[]): number {
+  const sets = streams.flatMap(({ data }) => data.train.sets);
+  return sets.reduce(
+    (most, { examples }) => examples.reduce((longest, { ids }) => Math.max(longest, ids.length), most),
+    1,
+  );
 }
 
 /** One pass over the longest stream, and as much of the others. */
