@@ -2,6 +2,7 @@
 
 import type { ModelSource } from "../engine/index.js";
 import {
+  arenaBytes,
   derivedLogitsBytes,
   fitsIn,
   type MemoryEstimate,
@@ -57,8 +58,8 @@ export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryE
     {
       weights: frozen * (use.heldOut ? 2 : 1),
       optimizer: TRAINED_COPIES * FLOAT32 * elements,
-      logits: derivedLogitsBytes(spec, tokens, isHeadTrained),
-      activations: keptBytes(spec, tokens, use.tokens),
+      logits: arenaBytes(derivedLogitsBytes(spec, tokens, isHeadTrained)),
+      activations: arenaBytes(keptBytes(spec, tokens, use.tokens)),
       program: programBytes(spec, PROGRAM),
     },
     { spare: STATE_COPIES * FLOAT32 * elements, mapped: lora ? mapped : 0 },
