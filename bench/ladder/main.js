@@ -37,7 +37,7 @@ export async function benchmarkLadder(args) {
       seconds: { type: "string", default: "600" },
       memory: { type: "string", default: String(0.85 * totalmem()) },
       disk: { type: "string", default: "25e9" },
-      refusal: { type: "string", default: "20" },
+      refusal: { type: "string", default: "10" },
       again: { type: "boolean", default: false },
       keep: { type: "boolean", default: false },
       table: { type: "boolean", default: false },
@@ -50,7 +50,6 @@ export async function benchmarkLadder(args) {
     : { machine: describeMachine(), cells: {}, peers: {} };
   if (values.table) return printTable(results);
   mkdirSync(values.models, { recursive: true });
-  if (values.llama) process.env.NODE_LLAMA_CPP = resolve(values.llama);
   const limits = {
     seconds: Number(values.seconds),
     bytes: Number(values.memory),
@@ -86,7 +85,10 @@ export async function benchmarkLadder(args) {
         const bytes = row.writes?.(rung) ?? 0;
         if (bytes > limits.disk) return skipped(`writes ${(bytes / 1e9).toFixed(0)} GB`);
         clean();
-        return run(row.steps(at, rung), at("cache"), limits);
+        // Elsewhere it would run what does not fit into the engine, and each cell would export the model.
+        const llama = values.llama && (row.needsLlama || rung.isFile) ? resolve(values.llama) : undefined;
+        const env = { LAYERGRAFT_CACHE: at("cache"), ...(llama === undefined ? {} : { NODE_LLAMA_CPP: llama }) };
+        return run(row.steps(at, rung), env, limits);
       });
     }
     if (values.peers) {
@@ -136,9 +138,9 @@ function cellOf({ seconds, peakBytes, ownBytes }, { outcome, message }, command)
 
 /**
  * Runs the steps of a row: the seconds of all, the most memory of one.
- * @param {import("./commands.js").Step[]} steps @param {string} cache @param {Limits} limits @returns {Promise<Cell>}
+ * @param {import("./commands.js").Step[]} steps @param {Record<string, string>} env @param {Limits} limits @returns {Promise<Cell>}
  */
-async function run(steps, cache, { seconds, bytes, refusalSeconds }) {
+async function run(steps, env, { seconds, bytes, refusalSeconds }) {
   /** @type {Cell[]} */
   const cells = [];
   for (const { args, stdin, codes = [0], meanwhile } of steps) {
@@ -149,7 +151,7 @@ async function run(steps, cache, { seconds, bytes, refusalSeconds }) {
       seconds,
       bytes,
       ...(stdin === undefined ? {} : { stdin }),
-      env: { LAYERGRAFT_CACHE: cache },
+      env,
       ...(meanwhile
         ? {
             meanwhile: (line, stop) =>
