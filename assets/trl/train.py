@@ -204,7 +204,9 @@ class Steps(TrainerCallback):
     def checkpoint(self, step, samples):
         facts = {"step": step, "samples": samples, "tokens": STEPS["tokens"][step - 1], "loss": self.loss,
                  "holdoutLoss": self.progress["holdoutLoss"], "configuration": RUN["configuration"]}
-        save(self.trainer, f"checkpoint-{samples}", facts)
+        kept = save(self.trainer, f"checkpoint-{samples}", facts)
+        if kept:
+            self.write({"step": step, "samples": samples, "kept": kept})
 
     def write(self, line):
         if self.trainer.is_world_process_zero():
@@ -212,24 +214,45 @@ class Steps(TrainerCallback):
                 file.write(json.dumps(line) + "\n")
 
 
+def kept_change(weights, base, dtype):
+    """How much of the change from the base a dtype keeps: the share of changed elements, and the error as a share of the change."""
+    changed = kept = errors = changes = 0.0
+    for name, exact in weights.items():
+        exact = exact.float()
+        before = base[name].to(exact.device).float() if base else torch.zeros_like(exact)
+        change, after = exact - before, exact.to(dtype).float() - before.to(dtype).float()
+        changed += change.count_nonzero().item()
+        kept += (after[change != 0] != 0).sum().item()
+        errors += ((after - change)[change != 0].double() ** 2).sum().item()
+        changes += (change.double() ** 2).sum().item()
+    return {"dtype": RUN["save_dtype"], "elements": kept / changed if changed else 1.0,
+            "error": math.sqrt(errors / changes) if changes else 0.0}
+
+
 def save(trainer, name, facts, reverted=()):
-    """The model in Hugging Face layout, or its adapter in PEFT's, in the dtype that was asked for; whole or not at all."""
+    """The model in Hugging Face layout, or its adapter in PEFT's, in the dtype that was asked for; whole or not at all. Returns
+    how much of the change that dtype keeps, if it rounds."""
+    kept = None
     weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
     if trainer.is_world_process_zero():
         model, dtype = trainer.accelerator.unwrap_model(trainer.model_wrapped), getattr(torch, RUN["save_dtype"])
         if reverted:
             base, names = load_model(torch.float32).state_dict(), set(map(plain, reverted))
             weights = {n: base[n] if names & trainer.files.get(plain(n), set()) else w for n, w in weights.items()}
+        made = {n: w for n, w in weights.items() if w.dtype == torch.float32 and (not RUN["lora"] or "lora_" in n)}
+        if made and dtype != torch.float32:
+            kept = kept_change(made, None if RUN["lora"] else load_model("auto").state_dict(), dtype)
         if not RUN["lora"]:
             model.config.dtype = dtype
         folder, partial = OUT / name, OUT / f"{name}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         model.save_pretrained(partial, state_dict={n: w.to(dtype) for n, w in weights.items()})
         trainer.processing_class.save_pretrained(partial)
-        (partial / "training.json").write_text(json.dumps(facts, indent=2))
+        (partial / "training.json").write_text(json.dumps({**facts, **({"kept": kept} if kept else {})}, indent=2))
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
     trainer.accelerator.wait_for_everyone()
+    return kept
 
 
 def collate(rows):

@@ -4,7 +4,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, type Random } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
-import { lastOf, longestOf, PASS_TOKENS, passes } from "./prefill.js";
+import { PASS_TOKENS } from "./model/sizes.js";
+import { lastOf, longestOf, passes } from "./prefill.js";
 import {
   requireNumber,
   requireWhole,

@@ -14,11 +14,11 @@ import {
 import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
-import { requireEngineMemory, requireRoom } from "./memory.js";
+import { requireEngineMemory, requireRoom } from "./memory/estimate.js";
 import { type EngineSource, isHere, type ModelSource, openModelSource } from "./model-source.js";
 import { DEFAULT_BATCH, longestOf } from "./prefill.js";
 import { loadRuntime } from "./runtime/load-runtime.js";
-import type { SamplingOptions, TokenScores } from "./sampling.js";
+import { requireWhole, type SamplingOptions, type TokenScores } from "./sampling.js";
 import { type ScoreEachOptions, type ScoreOptions, scoreTexts } from "./score.js";
 import { modelTextOf, requireTemplate } from "./source-text.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
@@ -363,12 +363,15 @@ export function embeddedModel(decoder: LoadedDecoder): TokenModel {
     contextLength: decoder.contextLength,
     notes: decoder.notes,
     generate: async (prompts, options) => {
+      requireWhole({ batch: options.batch }, 1);
+      requireWhole({ maxNewTokens: options.maxNewTokens }, 0);
       const most = longestOf(prompts) + options.maxNewTokens;
       const tokens = Math.min(most, decoder.contextLength);
       requireRoom(decoder.spec, { texts: Math.min(options.batch ?? DEFAULT_BATCH, prompts.length), tokens });
       return generateTokens(decoder, prompts, options);
     },
     score: async (requests, options) => {
+      requireWhole({ batch: options.batch }, 1);
       const texts = Math.min(options.batch ?? DEFAULT_BATCH, requests.length);
       const tokens = longestOf(requests.map((request) => request.tokens));
       requireRoom(decoder.spec, { texts, tokens, scored: true });

@@ -1,5 +1,5 @@
 export { alignExperts } from "./alignment.js";
-export { type BlendBytes, computeBlends } from "./blends.js";
+export { computeBlends } from "./blends.js";
 export {
   type AnswerGrammar,
   type BatchRequest,
@@ -20,17 +20,6 @@ export {
 } from "./engine.js";
 export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";
-export {
-  derivedLogitsBytes,
-  estimateEngine,
-  fitsIn,
-  type MemoryEstimate,
-  type MemoryUse,
-  programBytes,
-  requireMemory,
-  summed,
-  tokensOf,
-} from "./memory.js";
 export { type EngineSource, isHere, type ModelSource, openModelSource, sourceOf } from "./model-source.js";
 export {
   fillsBlocks,
@@ -55,4 +44,4 @@ export {
 export { measureStatistics, type StatisticsOptions, type StatisticsSummary } from "./statistics.js";
 
 export type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
-export { bindWeights, computedBytes, findSteps } from "./weights.js";
+export { bindWeights, findSteps } from "./weights.js";

@@ -4,18 +4,10 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
+import { logitsTokens, PASS_TOKENS } from "./model/sizes.js";
 
-/**
- * Tokens per pass: enough for fast matrix products, few enough for small scores and logits. Half of the scores among them
- * are masked, and such small exponentials are slow on some processors.
- */
-export const PASS_TOKENS = 192;
 /** Texts computed at once where nothing says how many. */
 export const DEFAULT_BATCH = 8;
-/** Floats of a pass's logits; two copies take 128 MB. */
-const PASS_LOGITS = 2 ** 24;
-/** Tokens of a pass where the logits of all of them are needed. */
-export const logitsTokens = (vocabularySize: number): number => Math.min(PASS_TOKENS, PASS_LOGITS / vocabularySize);
 /** A shorter common prefix is computed with each text. */
 const LEAST_SHARED = 8;
 

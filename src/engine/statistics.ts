@@ -12,7 +12,7 @@ import type { StatisticsKind } from "../merge/index.js";
 import { beginOf } from "../text/index.js";
 import { gradients, inputsOf, splitRows } from "./graph/gradients.js";
 import type { Node } from "./graph/node.js";
-import { estimateFisher, requireMemory } from "./memory.js";
+import { estimateFisher, requireMemory } from "./memory/estimate.js";
 import { buildDecoder, weightName } from "./model/decoder-graph.js";
 import { FEEDS } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
@@ -100,8 +100,9 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   if (kind === "fisher") {
     const longest = ids.reduce((most, one) => Math.max(most, one.length), 0);
     const estimate = estimateFisher(source, { together: GROUP_ELEMENTS, tokens: longest });
-    const advice = () =>
-      "Read fewer tokens of a text (length), or measure inputs or gram, which need one layer at a time.";
+    const advice = () => ({
+      text: "Read fewer tokens of a text (length), or measure inputs or gram, which need one layer at a time.",
+    });
     requireMemory({ what: `Measuring fisher of ${source.name}`, estimate, advice });
   }
   const parts = await (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);

@@ -7,7 +7,7 @@ import { formatSome, plural } from "../kit/printing/index.js";
 import type { Step } from "../merge/index.js";
 import { type Measured, measurementsOf, Resolver } from "../tensor/expressions/index.js";
 import { measureAll } from "../tensor/measurements/index.js";
-import { type BlendBytes, type BlendOptions, placeBlends, placementOf } from "./blends.js";
+import { type BlendOptions, placeBlends } from "./blends.js";
 import type { Decoder } from "./model/decoder-graph.js";
 import { locateWeights } from "./model/weight-names.js";
 import type { ModelSource } from "./model-source.js";
@@ -66,20 +66,6 @@ export async function bindWeights(
   const files = [...blends.values()].flatMap((blend) => (blend instanceof SharedArrayBuffer ? [] : [blend.path]));
   markWhileHeld(weights, [...new Set(files)]);
   return { weights, notes };
-}
-
-/**
- * Bytes that are computed for the weights of a decoder, before anything is measured: tensors that depend on measurements
- * count as computed.
- * @throws as `bindWeights`
- */
-export function computedBytes(
-  decoder: Pick<Decoder, "spec" | "weights">,
-  source: ModelSource,
-  { shared = false }: Pick<BlendOptions, "shared"> = {},
-): BlendBytes {
-  const steps = findSteps(decoder, source).steps.values();
-  return placementOf([...split(steps, source, shared).computed.values()], { shared });
 }
 
 /** Which steps the runtime reads in their files, and which are computed, as what it reads. @param measured if it is known */

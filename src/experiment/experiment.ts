@@ -15,7 +15,7 @@ import type { Variant } from "./plan/matrix.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 import { type PublishedScore, readPublished } from "./plan/published.js";
-import { type Estimate, estimateExperiment } from "./run/estimate.js";
+import { type Estimate, estimateExperiment, outlooksOf } from "./run/estimate.js";
 import {
   type Counts,
   countSteps,
@@ -25,6 +25,7 @@ import {
   runExperiment,
 } from "./run/run-experiment.js";
 import { Store } from "./run/store.js";
+import type { TrainingOutlook } from "./run/training-outlook.js";
 import { KINDS, type Step, type StepKind } from "./steps/step.js";
 import { readAttempt, type StepSettings, type StepState } from "./steps/step-state.js";
 
@@ -148,7 +149,7 @@ export async function statusOf(experiment: Experiment): Promise<ExperimentStatus
   const estimate = estimateExperiment({
     expansion,
     secondsOf: (key: string) => secondsBy.get(key),
-    variants: variants.map(({ variant, expansion: own }) => ({ ...variant.world, plan: variant.plan, expansion: own })),
+    variants: variants.map(estimatedOf),
     workers: limits?.workers ?? executor.most_jobs,
     ...(limits?.bytes === undefined ? {} : { stepBytes: limits.bytes }),
   });
@@ -164,6 +165,10 @@ function stepLimits(experiment: Experiment): { readonly workers: number; readonl
   const bytes = Math.max(...sizes);
   const workers = workersOf({ ...executor, memory: bytes });
   return workers < workersOf({ ...executor, memory: undefined }) ? { workers, bytes } : { workers };
+}
+
+function estimatedOf({ variant, expansion }: ExpandedVariant<Experiment>) {
+  return { ...variant.world, plan: variant.plan, expansion };
 }
 
 export function statusOfVariant(status: ExperimentStatus, one: ExpandedVariant<Experiment>): ExperimentStatus {
@@ -193,6 +198,8 @@ export interface Outlook
   extends Pick<ExperimentStatus, "expansion" | "variants" | "steps" | "estimate">,
     Pick<Experiment, "programs"> {
   readonly downloads: Downloads;
+  /** Training runs that are left. */
+  readonly training: readonly TrainingOutlook[];
   /** Why it cannot run. */
   readonly problems: readonly string[];
 }
@@ -200,7 +207,11 @@ export interface Outlook
 /** Finds out what an experiment will do if it is run or resumed now. */
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
   const { out, programs, world } = experiment;
+  for (const { plan } of partsOf(experiment)) await world.facts.measureRuns(plan);
   const { expansion, variants, steps, estimate } = await statusOf(experiment);
+  const done = new Set(steps.flatMap(({ step, state }) => (state.state === "done" ? [step.key] : [])));
+  const training = outlooksOf(variants.map(estimatedOf), (key) => (done.has(key) ? 0 : undefined));
+  const short = training.flatMap(({ name, problem }) => (problem === undefined ? [] : [`${name}: ${problem}`]));
   const { facts } = world;
   const total = (sizes: readonly number[]) => ({
     count: sizes.length,
@@ -211,8 +222,17 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
   const folder = await hubCache();
   const fetched = models.bytes + dataSets.bytes;
   const needs = new Map([[out, estimate.bytes ?? 0], ...(fetched > 0 ? [[folder, fetched] as const] : [])]);
-  const problems = [...world.problems, ...(await spaceProblems(needs))];
-  return { expansion, variants, steps, estimate, downloads: { models, dataSets, folder }, problems, programs };
+  const problems = [...world.problems, ...new Set(short), ...(await spaceProblems(needs))];
+  return {
+    training,
+    expansion,
+    variants,
+    steps,
+    estimate,
+    downloads: { models, dataSets, folder },
+    problems,
+    programs,
+  };
 }
 
 /** @param isRunning whether a process runs the experiment */

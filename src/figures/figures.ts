@@ -1,6 +1,6 @@
 // A report as plain values: sections of figures. Renderers round numbers and place them on axes.
 import type { Scale, Score, Span } from "./scores.js";
-import { type Cell, count, formatNumber, type NumberCell, right, type Table } from "./table.js";
+import { type Cell, count, type NumberCell, right, type Table } from "./table.js";
 
 interface Verdict {
   readonly title: string;
@@ -135,7 +135,7 @@ export function layerGrid<C extends Grid["cells"][number][number]>(
 export const marksOf = ({ marked }: Pick<Grid, "marked">, row: number, column: number): string[] =>
   marked.filter((mark) => mark.row === row && mark.column === column).map(({ what }) => what);
 
-/** A grid as a table; marks follow their numbers. */
+/** A grid as a table; marks follow their numbers, except in CSV. */
 export function gridTable(grid: Grid): Table {
   const { rowTitle, columnTitle, rows, columns, cells } = grid;
   const cellAt = (row: number, column: number): Cell => {
@@ -143,7 +143,7 @@ export function gridTable(grid: Grid): Table {
     if (typeof value === "object" && value !== null) return value.text;
     const marks = marksOf(grid, row, column);
     const number = { value, scale: "share" } as const;
-    return marks.length === 0 ? number : `${formatNumber(number)} (${marks.join(", ")})`;
+    return marks.length === 0 ? number : { ...number, marks };
   };
   return {
     columns: [rowTitle === "" ? columnTitle : `${rowTitle} \\ ${columnTitle}`, ...columns.map(right)],

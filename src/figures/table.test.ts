@@ -79,3 +79,10 @@ it("keeps names with signs of Markdown and LaTeX in one line, as they are", () =
   expect(lines).toContain(`${line} \\\\`);
   expect(lines).toContain(`\\caption{${line}. }`);
 });
+
+it("has marks of a number in words, and the number alone in CSV", () => {
+  const marked = { value: 0.384, scale: "share", marks: ["default", "chosen"] } as const;
+  const table: Table = { columns: ["bottom", "0"], rows: [["3", marked]] };
+  expect(markdownLines(table).at(-1)).toBe("| 3 | 38.4 (default, chosen) |");
+  expect(csvLines(table)).toEqual(["bottom,0", "3,0.384"]);
+});

@@ -11,6 +11,8 @@ export interface NumberCell {
   /** Whether a positive number has a plus sign. */
   readonly isSigned?: boolean;
   readonly isBest?: boolean;
+  /** Words after the number, such as `default`; CSV has the number alone. */
+  readonly marks?: readonly string[];
   /** 95% interval over items. */
   readonly interval?: Span | undefined;
   /** Smallest and largest over models. */
@@ -89,6 +91,6 @@ export function formatSpan(span: Span | undefined, cell: Omit<NumberCell, "value
 /** A cell as text, without marks. */
 export function formatCell(cell: Cell): string {
   if (typeof cell === "string") return cell;
-  if (isNumber(cell)) return formatNumber(cell);
+  if (isNumber(cell)) return formatNumber(cell) + (cell.marks ? ` (${cell.marks.join(", ")})` : "");
   return cell.balance ? `${cell.balance.lost} | ${cell.balance.gained}` : cell.text;
 }

@@ -13,6 +13,7 @@ export {
   type StoredBlocks,
   type StoredType,
 } from "./encodings.js";
+export { describeKept, type KeptChange, keptSums, losesChange, Rounding } from "./kept-change.js";
 export { type KernelDType, Kernels } from "./kernels.js";
 export { BLOCK_COLUMNS, type SplitEncoding, splitBlocks, splitBytes } from "./split-blocks.js";
 export { TrainingKernels } from "./training.js";

@@ -14,6 +14,8 @@ export interface ErrorWhere {
   readonly actual?: string;
   /** Option that solves the problem, as the library names it, such as `force`; the command line names its flag. */
   readonly option?: string;
+  /** Value for that option, where one of several solves it. */
+  readonly value?: string;
 }
 
 /** Base of all errors of layergraft. `code` is stable across versions; the message is for people. */

@@ -1,14 +1,14 @@
 // What training takes in memory, from sizes alone.
 
+import type { ModelSource } from "../engine/index.js";
 import {
   derivedLogitsBytes,
   fitsIn,
   type MemoryEstimate,
-  type ModelSource,
   programBytes,
   requireMemory,
   summed,
-} from "../engine/index.js";
+} from "../engine/memory/index.js";
 import { type DecoderSpec, FLOAT32, keptBytes, locateWeights, readSpec, weightSizes } from "../engine/model/index.js";
 import { elementCount } from "../kit/index.js";
 import type { FreeMemory } from "../kit/memory/index.js";
@@ -71,10 +71,12 @@ export function requireTrainingMemory(source: ModelSource, use: TrainingUse): vo
     const fits = (other: Partial<TrainingUse>) => {
       return fitsIn(estimateTraining(source, { ...use, ...other }), free);
     };
-    if (fits({ texts: 1 })) return "Use a smaller --batch, with --accumulation for the rest.";
+    if (fits({ texts: 1 })) return { text: "Use a smaller batch, with accumulation for the rest." };
     if (use.method === "full" && fits({ texts: 1, method: "lora", trained: undefined, lora: undefined }))
-      return "Use --method lora, and a small --batch.";
-    return "Train some of the layers (--train), use shorter sequences (--sequence_length), or hand it over (--engine trl).";
+      return { text: "Use the method lora, and a small batch." };
+    return {
+      text: "Train some of the layers (train), use shorter sequences (sequence_length), or hand it over (engine: trl).",
+    };
   };
   requireMemory({ what, estimate: estimateTraining(source, use), advice });
 }

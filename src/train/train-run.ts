@@ -3,6 +3,7 @@ import { isHere, loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModel
 import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
+import { describeKept, type KeptChange, losesChange } from "../kernels/index.js";
 import { digestOfFile, exists } from "../kit/files/index.js";
 import { CheckpointError, RecipeError } from "../kit/index.js";
 import { formatSome, plural, shellQuote } from "../kit/printing/index.js";
@@ -79,8 +80,14 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
     ...result,
     merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
     counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
-    notes: prepared.notes,
+    notes: [...prepared.notes, ...keptNotes(result.kept)],
   };
+}
+
+/** What to know of a saved model whose element type loses much of what was trained. */
+export function keptNotes(kept: KeptChange | null | undefined): string[] {
+  if (!kept || !losesChange(kept)) return [];
+  return [`saving as ${describeKept(kept)}. Set save_dtype: float32 to keep all of it`];
 }
 
 export interface HandOverOptions

@@ -15,6 +15,9 @@ import type { EvaluateStep, Step } from "../../src/experiment/steps/step.js";
 
 export const ITEMS = 20;
 
+/** FLORES has BLEU. */
+const scaleOf = (task: string) => (task.startsWith("flores") ? "points" : "share");
+
 export const fakeFacts: Facts = {
   modelIdentity: (source) => ({ identity: `id:${source}`, folder: `/models/${source}` }),
   recipeIdentity: recipeIdentities(),
@@ -22,8 +25,8 @@ export const fakeFacts: Facts = {
   task: ({ task, limit }) => ({
     ...{ name: task, title: task, protocol: "fake@1, 0-shot", items: Math.min(ITEMS, limit ?? ITEMS) },
     example: `What is asked by ${task}?`,
-    ...{ digest: `items of ${task}`, scale: "share", isMean: true, executes: false },
-    metric: { name: "value", title: "", of: "value", by: "mean", scale: "share" },
+    ...{ digest: `items of ${task}`, scale: scaleOf(task), isMean: true, executes: false },
+    metric: { name: "value", title: "", of: "value", by: "mean", scale: scaleOf(task) },
   }),
 };
 

@@ -119,7 +119,7 @@ export function reportOf(
   };
   const [first] = combinations as readonly [Variant];
   const experimentOf = (plan: ExperimentPlan) =>
-    ({ plan, world: { facts, problems: [], base }, ...place }) as unknown as Experiment;
+    ({ plan, world: { notes: [], facts, problems: [], base }, ...place }) as unknown as Experiment;
   const own = first.id === "" ? [] : combinations.map((one) => ({ ...experimentOf(one.plan), ...one }));
   const experiment = { ...experimentOf(first.plan), variants: own };
   const { expansion, variants } = expandVariants(own.length > 0 ? own : [experiment], facts, results);

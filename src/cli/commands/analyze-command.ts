@@ -43,7 +43,7 @@ export function add(program: Command): void {
     )
     .option(
       "--threshold <value>",
-      `threshold: auto, common, a number, or ${Object.keys(THRESHOLD_PRESETS).join(", ")}; repeatable (default: auto)`,
+      `threshold: auto, common, a number, or ${Object.keys(THRESHOLD_PRESETS).join(", ")}; EXPERT=number for one expert; repeatable (default: auto)`,
       parseThresholds,
     )
     .option("--vocabulary <name>", "tokens to compare if vocabularies differ: base, an expert's name, or union")

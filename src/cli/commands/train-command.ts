@@ -17,9 +17,11 @@ import { formatBytes, formatCount, formatRanges, plural, shellQuote } from "../.
 import { previewOf, type SetCounts } from "../../train/data/index.js";
 import {
   checkRun,
+  describeKept,
   describeSchedule,
   type FieldText,
   handOverRun,
+  keptNotes,
   type PreparedRun,
   prepareRun,
   type Run,
@@ -57,14 +59,19 @@ async function handOver(
   const cluster = { processes, machines, precision };
   const display = flags.quiet ? SILENT : showProgress();
   const onWritten = (done: number, total: number) => display.update({ phase: "writing sequences", done, total });
-  const written = await handOverRun({ ...where, run, cluster, onWritten }).finally(() => display.stop());
-  if (flags.json) return printJson(written);
+  let notes: readonly string[] = [];
+  const onReady = (prepared: PreparedRun) => {
+    notes = prepared.notes;
+  };
+  const written = await handOverRun({ ...where, run, cluster, onWritten, onReady }).finally(() => display.stop());
+  if (flags.json) return printJson({ ...written, notes });
   const { folder, sequences, tokens, out, memory } = written;
   print([
     `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.accelerate}`,
     `Start it with: cd ${shellQuote(folder)} && accelerate launch --config_file ${TRL_FILES.accelerate} ${TRL_FILES.entry}`,
     `Checkpoints go to ${out}`,
     `Weights, gradients and moments take ${formatBytes(memory.bfloat16)} in bfloat16, the default on a GPU, or ${formatBytes(memory.float32)} with float32 weights (--precision mixed), plus activations`,
+    ...notes.map((note) => `note: ${note}`),
   ]);
 }
 
@@ -322,7 +329,7 @@ async function printPreview({ source, streams }: PreparedRun, count: number): Pr
 }
 
 async function drawLoss(out: string, log: string): Promise<string[]> {
-  const entries = await readTrainingLog(log);
+  const entries = (await readTrainingLog(log)).filter(({ kept }) => !kept);
   if (entries.length < 2) return [];
   const file = join(out, "loss.html");
   await writeFileAtomically(file, await reportPage(lossPage(entries, `Loss of ${basename(out)}`)));
@@ -330,12 +337,14 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
 }
 
 function describeResult(result: RunResult, time: string): string[] {
-  const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
+  const { last, best, bestLoss, kept, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
   return [
     `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}${loss === null ? "" : `; loss ${loss.toFixed(4)}`}${stoppedEarly ? "; stopped early, as the held-out loss stopped improving" : ""}`,
     `last  ${last}`,
     ...(best ? [`best  ${best} (held-out loss ${bestLoss?.toFixed(4)})`] : []),
     ...(merged ? [`merged  ${merged}`] : []),
     ...(reverted ? [`reverted  ${reverted}`] : []),
+    ...(kept ? [`saved  ${describeKept(kept)}`] : []),
+    ...keptNotes(kept).map((note) => `warning: ${note}`),
   ];
 }

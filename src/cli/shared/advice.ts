@@ -2,7 +2,7 @@
 
 import type { LayergraftError } from "../../kit/index.js";
 
-/** By option of the library: what to pass. A command gets the parts whose flags it has. */
+/** By option of the library: what to pass, with VALUE for the error's. A command gets the parts whose flags it has. */
 const ADVICE: Readonly<Record<string, readonly string[]>> = {
   allowCode: ["pass --allow-code to allow it"],
   allowNonFinite: ["pass --allow-nonfinite to write them"],
@@ -17,6 +17,7 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
   from: ["pass --from A --from B, or --from A --base C"],
   host: ["choose another --host"],
   limit: ["leave out --limit"],
+  llamaType: ["pass --backend llama --type VALUE"],
   linearOnly: ["pass --linear-only to leave them so"],
   model: ["choose one with --model"],
   moved: ["if it moved, pass --source ID=FOLDER"],
@@ -35,7 +36,9 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
  * @param flags long flags of the command that failed
  */
 export function withAdvice({ message, where }: LayergraftError, flags: ReadonlySet<string>): string {
-  const parts = (ADVICE[where.option ?? ""] ?? []).filter((part) => flags.has(/--[\w-]+/.exec(part)?.[0] ?? ""));
+  const parts = (ADVICE[where.option ?? ""] ?? [])
+    .filter((part) => flags.has(/--[\w-]+/.exec(part)?.[0] ?? ""))
+    .map((part) => part.replace("VALUE", where.value ?? ""));
   const advice = parts.join(", or ");
   if (advice === "") return message;
   const sentence = `${advice.charAt(0).toUpperCase()}${advice.slice(1)}.`;

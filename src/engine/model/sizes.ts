@@ -7,6 +7,16 @@ import { locateWeights, weightsOf } from "./weight-names.js";
 
 export const FLOAT32 = 4;
 
+/**
+ * Tokens per pass: enough for fast matrix products, few enough for small scores and logits. Half of the scores among them
+ * are masked, and such small exponentials are slow on some processors.
+ */
+export const PASS_TOKENS = 192;
+/** Floats of a pass's logits; two copies take 128 MB. */
+const PASS_LOGITS = 2 ** 24;
+/** Tokens of a pass where the logits of all of them are needed. */
+export const logitsTokens = (vocabularySize: number): number => Math.min(PASS_TOKENS, PASS_LOGITS / vocabularySize);
+
 /** Bytes of the weights as float32 and of the largest of them, and those that stay in their files as they are stored. */
 export function weightSizes(
   spec: DecoderSpec,

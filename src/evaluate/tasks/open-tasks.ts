@@ -54,21 +54,20 @@ const PAPER_MGSM = ["en", "de", "fr", "es", "ru", "zh", "ja", "bn", "sw", "te"];
 const PAPER_LANGUAGES = ["ja", "bn", "sw", "te"];
 
 /**
- * Lists of tasks under one name. `paper`: what Bandarkar et al., arXiv 2410.01335, ran (appendix, table 5), with MBPP
- * and MMLU in English. Their translations are not published; mbpp_sw and mmlu_sw evaluate one that you have.
+ * Lists of tasks under one name. `paper`: table 5 of Bandarkar et al., arXiv 2410.01335, and MGSM in the other languages of its
+ * mean. Its translations of MMLU and MBPP are not published: MMLU is Global-MMLU, and of MBPP you bring one (mbpp_sw.jsonl).
  */
 export const SUITES: Readonly<Record<string, readonly string[]>> = {
   paper: [
     ...PAPER_MGSM.map((code) => `mgsm_${code}`),
     ...["en", ...PAPER_LANGUAGES].map((code) => `belebele_${code}`),
     ...PAPER_LANGUAGES.map((code) => `flores_${code}`),
-    "mbpp",
-    "mmlu",
+    ...PAPER_LANGUAGES.flatMap((code) => [`mbpp_${code}`, `global_mmlu_${code}`]),
   ],
   ...Object.fromEntries(
     PAPER_LANGUAGES.map((code) => [
       `paper_${code}`,
-      [`mgsm_${code}`, "mgsm_en", `belebele_${code}`, `flores_${code}`, "mbpp", "mmlu"],
+      [`mgsm_${code}`, "mgsm_en", `belebele_${code}`, `flores_${code}`, `mbpp_${code}`, `global_mmlu_${code}`],
     ]),
   ),
 };

@@ -419,7 +419,10 @@ describe("MMLU", () => {
 describe("names, suites and protocols", () => {
   it("names what the paper ran", async () => {
     const names = (await openTasks(["paper"])).map(({ name }) => name);
-    expect(names).toHaveLength(10 + 5 + 8 + 2);
+    // Table 5: MGSM, Belebele, FLORES both ways, MBPP and MMLU in four languages.
+    expect(names).toHaveLength(10 + 5 + 8 + 4 + 4);
+    for (const code of ["ja", "bn", "sw", "te"]) expect(names).toContain(`global_mmlu_${code}`);
+    expect(names.filter((name) => name.startsWith("mbpp_"))).toHaveLength(4);
     expect(names).toContain("flores_swh_Latn-eng_Latn");
     for (const suite of Object.keys(SUITES)) expect(await openTasks([suite])).not.toHaveLength(0);
   });

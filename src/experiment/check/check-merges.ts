@@ -2,7 +2,7 @@
 
 import type { Checkpoint } from "../../formats/checkpoint/index.js";
 import { digestOfValue } from "../../kit/files/index.js";
-import { messageOf } from "../../kit/index.js";
+import { DTYPE_BY_TORCH_NAME, isFloatDType, messageOf } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { type OpenedPlan, planRecipe, type RecipeInput } from "../../merge/index.js";
@@ -58,8 +58,8 @@ export async function checkMerges(
     }
   }
   const members = sourcesIn(plan);
-  // Every expert and merge has the base's tensors.
-  const standIns = new Map(members.map((member) => [{ ...base.checkpoint }, member] as const));
+  // Every expert and merge has the base's tensors; an expert that is trained has the type that its run saves.
+  const standIns = new Map(members.map((member) => [savedAs(base.checkpoint, member, plan), member] as const));
   const folderOf = (model: Member | "base") => (model === "base" ? base.folder : `expert ${model.name}`);
   for (const [checkpoint, member] of standIns) opened.set(folderOf(member), checkpoint);
   const digestOf = contentDigest(plan, facts, base.checkpoint, standIns);
@@ -88,6 +88,17 @@ export async function checkMerges(
     }
   }
   return { problems, notes };
+}
+
+/** A checkpoint with the element type of a trained expert's files. */
+function savedAs(base: Checkpoint, { expertGroup }: Member, plan: ExperimentPlan): Checkpoint {
+  const run = expertGroup === undefined ? undefined : plan.experts[expertGroup]?.train?.runs[0]?.settings;
+  if (!run || run.method === "lora" || run.save_dtype === "keep") return { ...base };
+  const dtype = DTYPE_BY_TORCH_NAME[run.save_dtype];
+  const tensors = [...base.tensors].map(
+    ([name, tensor]) => [name, isFloatDType(tensor.dtype) ? { ...tensor, dtype } : tensor] as const,
+  );
+  return { ...base, tensors: new Map(tensors) };
 }
 
 /** Expert groups that merges name. */

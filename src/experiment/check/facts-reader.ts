@@ -11,6 +11,7 @@ import {
 import { canonicalJson, exists } from "../../kit/files/index.js";
 import { groupBy, LayergraftError, messageOf, ProblemsError, type Progress } from "../../kit/index.js";
 import type { Problem } from "../../kit/settings/index.js";
+import { loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import {
   bytesToDownload,
   compileFilters,
@@ -21,10 +22,11 @@ import {
   mappedRows,
   planSet,
 } from "../../train/data/index.js";
-import { dataOf } from "../../train/index.js";
+import { type DataSample, dataOf, measureData, type Run, settleRun } from "../../train/index.js";
 import { type Facts, recipeIdentities, type TaskFacts } from "../expand/facts.js";
 import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
-import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
+import { decidingScores, inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
+import { dataKey, runModel } from "../run/training-outlook.js";
 import { FileDigests, setsOf } from "../steps/file-digests.js";
 import { dataAccess, openTask, taskDigest } from "../steps/items.js";
 import type { TaskRequest } from "../steps/step.js";
@@ -76,6 +78,9 @@ export class ReadFacts implements Facts {
   readonly #options: ReadFactsOptions;
   readonly #digests: FileDigests;
   readonly #data = new Map<string, string>();
+  /** Data sets on the hub that are on this machine already. */
+  readonly #cached = new Set<string>();
+  readonly #samples = new Map<string, DataSample>();
 
   constructor(options: ReadFactsOptions) {
     this.#options = options;
@@ -225,11 +230,43 @@ export class ReadFacts implements Facts {
       if (this.dataSets.has(key) || isFileName(source) || (await exists(resolve(folder, source)))) continue;
       this.dataSets.set(key, 0);
       try {
-        this.dataSets.set(key, await bytesToDownload(set, this.#options));
+        const bytes = await bytesToDownload(set, this.#options);
+        this.dataSets.set(key, bytes);
+        if (bytes === 0) this.#cached.add(source);
       } catch (error) {
         this.#note(path, error);
       }
     }
+  }
+
+  /** Measures the first rows of the training runs whose base and data are here, for `rowsOf`. Their problems are known. */
+  async measureRuns(plan: ExperimentPlan): Promise<void> {
+    const base = this.models.get(plan.base);
+    if (!base || this.#options.readsBytes === false) return;
+    for (const { settings } of Object.values(plan.experts).flatMap(({ train }) => train?.runs ?? [])) {
+      const key = settings && dataKey(settings);
+      if (!settings || key === undefined || this.#samples.has(key)) continue;
+      try {
+        if (!(await this.#isHere(settings))) continue;
+        const { sequenceLength } = settleRun(settings, runModel(base), { samples: 1, sequences: 1 });
+        const tokenizer = await loadTokenizer(base.checkpoint.folder);
+        const chatTemplate = await loadChatTemplate(base.checkpoint.folder);
+        const options = { ...this.#options, tokenizer, chatTemplate, sequenceLength };
+        this.#samples.set(key, await measureData(settings, options));
+      } catch (error) {
+        // What is wrong with the data is a problem already.
+        if (!(error instanceof Error)) throw error;
+      }
+    }
+  }
+
+  rowsOf = (run: Run): DataSample | undefined => this.#samples.get(dataKey(run));
+
+  async #isHere(run: Run): Promise<boolean> {
+    for (const { source } of setsOf(run)) {
+      if (!this.#cached.has(source) && !(await exists(resolve(this.#options.folder, source)))) return false;
+    }
+    return true;
   }
 
   #note(path: Path, error: unknown, prefix = ""): void {
@@ -298,7 +335,9 @@ export function tasksIn(plan: ExperimentPlan): { readonly request: TaskRequest; 
   });
   const selecting = Object.entries(plan.experts).flatMap(([expertGroup, { select, language }]) =>
     [
-      ...[select?.by ?? []].flat().map((task) => ({ task, at: ["by"] })),
+      ...decidingScores(select?.by ?? [], plan, language === undefined ? languages : [language]).flatMap(({ tasks }) =>
+        tasks.map((task) => ({ task, at: ["by"] })),
+      ),
       ...(select?.guards ?? []).map(({ task }, i) => ({ task, at: ["guards", i] })),
     ].flatMap(({ task, at }) =>
       inLanguages(task, language === undefined ? languages : [language]).map((name) => ({

@@ -1,6 +1,7 @@
 // What a step of each kind takes in memory, where the plan does not say it.
 
-import { estimateEngine, type ModelSource, sourceOf } from "../../engine/index.js";
+import { type ModelSource, sourceOf } from "../../engine/index.js";
+import { estimateEngine } from "../../engine/memory/index.js";
 import { ggufPlanner } from "../../export/index.js";
 import { DEFAULT_TYPE, estimateExport } from "../../export/llama/index.js";
 import type { Checkpoint } from "../../formats/checkpoint/index.js";

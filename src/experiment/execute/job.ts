@@ -23,7 +23,8 @@ if (folder === undefined) {
   process.exitCode = 2;
 } else {
   try {
-    await runStepFolder(folder, { signal: controller.signal, onProgress: printProgress });
+    const onNote = (note: string) => write(process.stdout, `note: ${note}\n`);
+    await runStepFolder(folder, { signal: controller.signal, onProgress: printProgress, onNote });
   } catch (error) {
     write(process.stderr, `${messageOf(error)}\n`);
     const isHeld = error instanceof LayergraftError && error.code === "locked";

@@ -1,20 +1,23 @@
 import { plural } from "../../kit/printing/index.js";
 import type { ExperimentPlan, ExpertGroup } from "../plan/plan-schema.js";
-import { inLanguages, requestOf, tasksFor } from "../plan/plan-tasks.js";
+import { decidingScores, inLanguages, requestOf, tasksFor } from "../plan/plan-tasks.js";
 import { countCheckpoints } from "../plan/training-runs.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import type { TrainStep } from "../steps/step.js";
-import type { Results } from "./facts.js";
+import type { Facts, Results } from "./facts.js";
 import { checkpointModel, type ExpertModel, type PlanModel, type PlannedTrainStep } from "./plan-models.js";
 import type { StepList } from "./step-list.js";
 
 export interface Selection {
   readonly expertGroup: string;
   readonly top: number;
+  /** Tasks and averages whose mean decides. */
   readonly by: readonly string[];
+  /** Of the scores: shares and points as they are, or z-scores over the checkpoints where `by` mixes these. */
+  readonly scale: "share" | "points" | "z-score";
   /** `within`: points; `base`: its score, from 0 to 1. */
   readonly guards: readonly { readonly task: string; readonly within: number; readonly base: number | undefined }[];
-  /** The best first. Scores are from 0 to 1; `guarded` in the order of the guards; `name` of those that were kept. */
+  /** The best first. Scores are from 0 to 1, or z-scores; `guarded` in the order of the guards; `name` of those that were kept. */
   readonly checkpoints: readonly {
     readonly origin: string;
     readonly score: number;
@@ -34,8 +37,13 @@ interface Candidate {
   readonly step: TrainStep;
   readonly checkpoint: TrainedCheckpoint;
   readonly origin: string;
-  readonly score: number;
+  /** Of each task or average that decides. */
+  readonly scores: readonly number[];
   readonly guarded: readonly number[];
+}
+
+interface Scored extends Candidate {
+  readonly score: number;
 }
 
 /** Base as guards judge it: its own name and no report, because the base may not be evaluated on the task otherwise. */
@@ -52,12 +60,16 @@ export function selectCheckpoints(
   plan: ExperimentPlan,
   steps: StepList,
   results: Results,
+  facts: Pick<Facts, "task">,
 ): { readonly kept: readonly ExpertModel[]; readonly selection?: Selection } | undefined {
   const { select, language } = plan.experts[group] as ExpertGroup;
   const rule = select as NonNullable<ExpertGroup["select"]>;
   const languages = language === undefined ? base.languages : [language];
   const requestsFor = (task: string) => inLanguages(task, languages).map((name) => requestOf(name, plan));
-  const tasks = [rule.by].flat().flatMap(requestsFor);
+  const deciding = decidingScores(rule.by, plan, languages).map(({ name, tasks }) => {
+    return { name, requests: tasks.map((task) => requestOf(task, plan)) };
+  });
+  const tasks = deciding.flatMap(({ requests }) => requests);
   const guards = rule.guards.flatMap(({ task, within }) => requestsFor(task).map((request) => ({ request, within })));
   const judged = { ...base, ...GUARDED_BASE };
   const floors = guards.map(({ request, within }) => ({
@@ -69,9 +81,9 @@ export function selectCheckpoints(
     (results.trained(step.key) ?? []).map((checkpoint) => {
       const name = `${step.name}@${checkpoint.samples}`;
       const model = { ...checkpointModel(name, group, plan, step, checkpoint), isCandidate: true };
-      const score = meanOf(tasks.map((request) => steps.score(model, request)));
+      const scores = deciding.map(({ requests }) => meanOf(requests.map((request) => steps.score(model, request))));
       const guarded = guards.map(({ request }) => steps.score(model, request));
-      return { step, checkpoint, origin: model.origin ?? "", score, guarded };
+      return { step, checkpoint, origin: model.origin ?? "", scores, guarded };
     }),
   );
   const isTrained = runs.every(({ step }) => results.trained(step.key));
@@ -82,21 +94,42 @@ export function selectCheckpoints(
     steps.wait(what, (tasks.length + guards.length) * checkpoints);
   }
   const isKnown = floors.every(({ base: score }) => score !== undefined);
-  if (!isTrained || !isKnown || candidates.some(({ score, guarded }) => [score, ...guarded].includes(undefined))) {
+  if (!isTrained || !isKnown || candidates.some(({ scores, guarded }) => [...scores, ...guarded].includes(undefined))) {
     const reported = tasksFor({ kind: "expert", languages }, plan);
     steps.wait(`scores of the ${rule.top} best of ${group}`, rule.top * reported.length);
     return undefined;
   }
-  const { kept, checkpoints } = chooseCheckpoints(group, rule, candidates as readonly Candidate[], floors);
+  const scales = new Set(tasks.map((request) => facts.task(request).scale));
+  const scale = scales.size > 1 ? "z-score" : ([...scales][0] ?? "share");
+  const scored = scoreAll(candidates as readonly Candidate[], scale);
+  const { kept, checkpoints } = chooseCheckpoints(group, rule, scored, floors);
   const models = kept.map(({ name, step, checkpoint }) => checkpointModel(name, group, plan, step, checkpoint));
   if (guards.length === 0) return { kept: models };
-  const by = tasks.map(({ task }) => task);
-  return { kept: models, selection: { expertGroup: group, top: rule.top, by, guards: floors, checkpoints } };
+  const by = deciding.map(({ name }) => name);
+  return { kept: models, selection: { expertGroup: group, top: rule.top, by, scale, guards: floors, checkpoints } };
 }
 
 function meanOf(scores: readonly (number | undefined)[]): number | undefined {
   const known = scores.filter((score) => score !== undefined);
   return known.length === scores.length ? known.reduce((sum, score) => sum + score, 0) / known.length : undefined;
+}
+
+/** The mean of each candidate's scores; of different scales, of their z-scores over the candidates. */
+function scoreAll(candidates: readonly Candidate[], scale: Selection["scale"]): Scored[] {
+  const [first] = candidates;
+  const columns = (first?.scores ?? []).map((_, i) => candidates.map(({ scores }) => scores[i] ?? 0));
+  const spread = columns.map((values) => {
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    return { mean, deviation: Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length) };
+  });
+  const standard = (value: number, i: number) => {
+    const { mean, deviation } = spread[i] ?? { mean: 0, deviation: 0 };
+    return deviation < TIE ? 0 : (value - mean) / deviation;
+  };
+  return candidates.map((one) => {
+    const scores = scale === "z-score" ? one.scores.map(standard) : one.scores;
+    return { ...one, score: scores.reduce((sum, value) => sum + value, 0) / scores.length };
+  });
 }
 
 /**
@@ -107,10 +140,10 @@ function meanOf(scores: readonly (number | undefined)[]): number | undefined {
 function chooseCheckpoints(
   group: string,
   rule: NonNullable<ExpertGroup["select"]>,
-  candidates: readonly Candidate[],
+  candidates: readonly Scored[],
   guards: Selection["guards"],
 ): {
-  readonly kept: readonly (Candidate & { readonly name: string })[];
+  readonly kept: readonly (Scored & { readonly name: string })[];
   readonly checkpoints: Selection["checkpoints"];
 } {
   const refusedBy = ({ guarded }: Candidate) =>
@@ -120,8 +153,8 @@ function chooseCheckpoints(
   const kept = fit
     .filter((one, i) => !rule.one_per_run || fit.findIndex(({ step }) => step.key === one.step.key) === i)
     .slice(0, rule.top);
-  const nameOf = (one: Candidate) => `${group}-${kept.indexOf(one) + 1}`;
-  const sameAs = (one: Candidate) => {
+  const nameOf = (one: Scored) => `${group}-${kept.indexOf(one) + 1}`;
+  const sameAs = (one: Scored) => {
     const first = rule.one_per_run ? kept.find(({ step }) => step.key === one.step.key) : undefined;
     return first && nameOf(first);
   };

@@ -205,7 +205,7 @@ class Expander {
   }
 
   #selected(group: string, runs: readonly PlannedTrainStep[]): readonly ExpertModel[] {
-    const found = selectCheckpoints(group, runs, this.#base, this.#plan, this.#steps, this.#results);
+    const found = selectCheckpoints(group, runs, this.#base, this.#plan, this.#steps, this.#results, this.#facts);
     if (found?.selection) {
       this.#selections.push(found.selection);
       // Otherwise merges would wait for them forever.

@@ -1,7 +1,7 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
 
 import type { ChooseItem, Task } from "../../evaluate/tasks/index.js";
-import { RecipeError } from "../../kit/index.js";
+import { isObject, RecipeError } from "../../kit/index.js";
 import { checkRecipe } from "../../merge/index.js";
 import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { ModelSource, TaskRequest } from "../steps/step.js";
@@ -66,9 +66,18 @@ export function recipeIdentities(): Facts["recipeIdentity"] {
   };
 }
 
+/** Swaps without a preset name their transitions, as those of earlier versions do, whose results stay valid. */
+function withTransitions(recipe: unknown): unknown {
+  if (Array.isArray(recipe)) return recipe.map(withTransitions);
+  if (!isObject(recipe)) return recipe;
+  const inner = Object.fromEntries(Object.entries(recipe).map(([key, value]) => [key, withTransitions(value)]));
+  if (inner.method !== "swap" || inner.preset !== undefined) return inner;
+  return { bottom_transition: 0, top_transition: 0, ...inner };
+}
+
 function checkedRecipe(source: ModelSource): unknown {
   try {
-    return checkRecipe(source);
+    return withTransitions(checkRecipe(source));
   } catch (error) {
     // The plan's check reports it.
     if (error instanceof RecipeError) return source;

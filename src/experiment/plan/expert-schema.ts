@@ -50,21 +50,24 @@ const selection = z.strictObject({
     .default(3)
     .describe("checkpoints to keep"),
   by: z
-    .union([text, z.array(text).min(1)], { error: "must be a task, or a list of tasks whose scores are averaged" })
-    .describe("task whose score decides, or tasks whose mean score does"),
+    .union([text, z.array(text).min(1)], {
+      error: "must be a task or an average, or a list of them whose scores are averaged",
+    })
+    .describe(
+      "task or average (by its name) whose score decides, or a list whose mean does; where it mixes percent and points such as BLEU, the mean of z-scores over the checkpoints",
+    ),
   guards: z
     .array(
       z.strictObject({
         task: text.describe("task on which a checkpoint must not be worse than the base"),
         within: z
           .number("must be a number")
-          .min(0, "must not be negative")
           .default(0)
-          .describe("points that it may be below the base"),
+          .describe("points that it may be below the base; negative: points that it must be above it"),
       }),
     )
     .default([])
-    .describe("refuse checkpoints that lost more than so many points against the base"),
+    .describe("refuse checkpoints that lost more, or gained less, than so many points against the base"),
   one_per_run: flag.default(true).describe("keep at most one checkpoint of each run"),
 });
 

@@ -44,8 +44,21 @@ export function inLanguages(task: string, languages: readonly string[]): string[
 }
 
 /** The tasks of an average, with each language in them. */
-export function tasksOfAverage(tasks: readonly string[], plan: ExperimentPlan): string[] {
+export function tasksOfAverage(tasks: readonly string[], plan: Pick<ExperimentPlan, "experts">): string[] {
   return [...new Set(tasks.flatMap((task) => inLanguages(task, languagesOf(plan))))];
+}
+
+/** What a list of tasks and averages stands for: each average by its name, each task in each of the languages. */
+export function decidingScores(
+  by: string | readonly string[],
+  plan: Pick<ExperimentPlan, "averages" | "experts">,
+  languages: readonly string[],
+): { readonly name: string; readonly tasks: readonly string[] }[] {
+  return [by].flat().flatMap((one) => {
+    const average = plan.averages.find(({ name }) => name === one);
+    if (average) return [{ name: one, tasks: tasksOfAverage(average.tasks, plan) }];
+    return inLanguages(one, languages).map((name) => ({ name, tasks: [name] }));
+  });
 }
 
 export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search" | "evaluate">): string {

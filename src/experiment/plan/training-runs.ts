@@ -2,7 +2,7 @@
 import { groupBy, mergeObjects, own, RecipeError } from "../../kit/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
-import { checkRun, type Run } from "../../train/index.js";
+import { checkRun, type Run, TYPICAL_SAMPLES } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
 import type { ExpertGroup, PlannedRun, PlannedTraining, WrittenPlan, WrittenTraining } from "./plan-schema.js";
 import { formatLimit, MAX_CHECKPOINTS } from "./plan-values.js";
@@ -84,9 +84,6 @@ function withDefaults(trl: NonNullable<WrittenTraining["trl"]>): TrainStep["trl"
   const { python = "python3", processes = 1, precision = "auto", gradient_checkpointing = false } = trl;
   return { python, processes, precision, gradient_checkpointing };
 }
-
-/** Samples of a run without a length, which is one pass over its data; the paper's smallest runs have this many. */
-const TYPICAL_SAMPLES = 30_000;
 
 /** Samples that a run sees, at least about. */
 export function countSamples({ samples, steps, batch, accumulation }: Run): number {

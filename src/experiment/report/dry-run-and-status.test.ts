@@ -3,6 +3,7 @@ import { FakeWorld, fakeFacts } from "../../../test/support/fake-world.js";
 import type { Experiment, ExperimentStatus, Outlook, StepStatus } from "../experiment.js";
 import { estimateExperiment } from "../run/estimate.js";
 import { countSteps } from "../run/run-experiment.js";
+import type { TrainingOutlook } from "../run/training-outlook.js";
 import { adviceOnFailures, outlookLines, statusLines } from "./dry-run-and-status.js";
 
 const PLAN = `
@@ -37,6 +38,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
     estimate,
     steps,
     downloads,
+    training: [],
     programs: [],
     problems: [],
     counts,
@@ -64,6 +66,35 @@ describe("an outlook", () => {
       "programs that the plan starts:",
       "  for each model: vllm serve {model}\n    --port {port}",
     ]);
+  });
+
+  it("says what training runs will do, those with the same numbers together", () => {
+    const one: Omit<TrainingOutlook, "name"> = {
+      ...{ isLeast: false, tokens: 40.96e6, isMost: true, sequences: 40_000, steps: 5000, warmup: 1000, peak: 1e-7 },
+      ...{
+        last: 5e-11,
+        gpuHours: 1.84,
+        notes: ["default rate"],
+        kept: { dtype: "bfloat16", elements: 0.07, error: 3 },
+      },
+    } as const;
+    const measured = {
+      ...one,
+      rows: 5000,
+      isLeast: true,
+      isMost: false,
+      epochs: 8,
+      name: "c",
+      notes: [],
+      kept: undefined,
+    };
+    const training = [{ ...one, name: "a" }, { ...one, name: "b" }, measured];
+    const text = outlookLines({ ...outlookOf(new FakeWorld(PLAN), () => false), training }).join("\n");
+    expect(text).toMatch(
+      /^a, b +\? +at most 41\.0M +40,000 +5,000 +1,000 \(20%\) +1e-7 +5e-11 +\? +1\.8 +93% \(bfloat16\)$/m,
+    );
+    expect(text).toMatch(/^c +over 5,000 +about 41\.0M .* under 8 +1\.8 +nothing$/m);
+    expect(text).toContain("\n3 training runs: at most 123M tokens\nnote: a, b: default rate\n");
   });
 
   it("lists known models and steps, and counts later ones", () => {

@@ -1,6 +1,7 @@
 import { right, terminalLines } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
-import { formatBytes, formatDuration, formatSome, plural } from "../../kit/printing/index.js";
+import { formatBytes, formatCount, formatDuration, formatSome, plural } from "../../kit/printing/index.js";
+import { rateText } from "../../train/index.js";
 import type { PlanProgram } from "../check/check.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
 import { fieldTitle, lineField } from "../plan/configurations.js";
@@ -28,6 +29,7 @@ export function outlookLines(outlook: Outlook): string[] {
     "",
     ...countLines(outlook),
     ...(left.length > 0 ? ["", "now:", ...stepLines(outlook)] : []),
+    ...trainingLines(outlook.training),
     ...(expansion.waiting.length > 0 ? ["", "later, depending on results:", ...laterLines(expansion.waiting)] : []),
     "",
     ...(left.length + expansion.waiting.length === 0
@@ -155,6 +157,75 @@ function stepLines({ steps, expansion }: Outlook): string[] {
     ...(analyzed > 0 ? [`  analyze ${plural(analyzed, "pair")}`] : []),
     ...asked.slice(0, MAX_LISTED),
     ...(asked.length > MAX_LISTED ? [`  evaluate on ${plural(asked.length - MAX_LISTED, "more task")}`] : []),
+  ];
+}
+
+/** What each training run will do; runs with the same numbers together. */
+function trainingLines(training: Outlook["training"]): string[] {
+  if (training.length === 0) return [];
+  const alike = [...groupBy(training, (one) => JSON.stringify(trainingCells(one))).values()];
+  const rows = alike.slice(0, MAX_LISTED).flatMap((some): string[][] => {
+    const [first] = some;
+    return first ? [[formatSome([...new Set(some.map(({ name }) => name))], 3), ...trainingCells(first)]] : [];
+  });
+  const more = alike.slice(MAX_LISTED).flat().length;
+  const columns = ["training run", ...TRAINING_COLUMNS.map(right), "saving may lose"];
+  return [
+    "",
+    ...terminalLines({ columns, rows }),
+    ...(more > 0 ? [`and ${plural(more, "more training run")}`] : []),
+    totalTokens(training),
+    ...noteLines(training),
+    ...(training.some(({ kept }) => kept) ? [LOST_NOTE] : []),
+  ];
+}
+
+/** What runs will note, each once. */
+function noteLines(training: Outlook["training"]): string[] {
+  const found = groupBy(
+    training.flatMap(({ name, notes }) => notes.map((note) => ({ name, note }))),
+    ({ note }) => note,
+  );
+  return [...found].map(([note, of]) => `note: ${formatSome([...new Set(of.map(({ name }) => name))], 3)}: ${note}`);
+}
+
+/** "18 training runs: at most 1.06B tokens" */
+function totalTokens(training: Outlook["training"]): string {
+  const most = training.some(({ isMost }) => isMost) ? "at most " : "about ";
+  const tokens = training.reduce((sum, one) => sum + one.tokens, 0);
+  return `${plural(training.length, "training run")}: ${most}${formatCount(tokens)} tokens`;
+}
+
+const TRAINING_COLUMNS = [
+  "rows",
+  "tokens",
+  "sequences",
+  "steps",
+  "warmup",
+  "peak rate",
+  "last rate",
+  "epochs",
+  "GPU hours",
+];
+const LOST_NOTE =
+  "saving may lose: elements of the change, for weights of about 0.02 that move as far as steps in random directions; a run measures it";
+
+function trainingCells(one: Outlook["training"][number]): string[] {
+  const count = (value: number | undefined) => (value === undefined ? "?" : value.toLocaleString("en-US"));
+  const { rows, isLeast, tokens, isMost, sequences, steps, warmup, peak, last, epochs, gpuHours, kept } = one;
+  const share =
+    steps === undefined || warmup === undefined ? "" : ` (${Number(((100 * warmup) / steps).toPrecision(2))}%)`;
+  return [
+    `${isLeast ? "over " : ""}${count(rows)}`,
+    `${isMost ? "at most " : isLeast ? "about " : ""}${formatCount(tokens)}`,
+    count(sequences),
+    count(steps),
+    `${count(warmup)}${share}`,
+    rateText(peak),
+    last === undefined ? "?" : rateText(last),
+    epochs === undefined ? "?" : `${isLeast ? "under " : ""}${Number(epochs.toPrecision(2))}`,
+    gpuHours === undefined ? "none" : String(Number(gpuHours.toPrecision(2))),
+    kept === undefined ? "nothing" : `${Math.round(100 * (1 - kept.elements))}% (${kept.dtype})`,
   ];
 }
 

@@ -55,6 +55,7 @@ function headOf(experiment: Experiment, { counts, steps, expansion, store }: Exp
     failures: steps.flatMap(({ step, state }) =>
       state.state === "failed" ? [{ label: step.label, reason: state.reason }] : [],
     ),
+    stepNotes: stepNotes(experiment.world.notes, steps, store),
     cost: costOf(steps, store),
   };
 }
@@ -113,6 +114,19 @@ function flips(sheet: Sheet): Flips[] {
       }),
     );
   });
+}
+
+/** Notes of the plan, then those of its steps, each once. */
+function stepNotes(
+  ofPlan: readonly string[],
+  steps: ExperimentStatus["steps"],
+  store: ExperimentStatus["store"],
+): ExperimentReport["stepNotes"] {
+  const found = new Map<string, string[]>(ofPlan.map((note) => [note, []]));
+  for (const { step } of steps) {
+    for (const note of store.result(step.key)?.notes ?? []) found.set(note, [...(found.get(note) ?? []), step.label]);
+  }
+  return [...found].map(([note, labels]) => ({ note, steps: labels }));
 }
 
 type AnyModel = Sheet["models"][number];

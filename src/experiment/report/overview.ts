@@ -6,7 +6,7 @@ import { plural } from "../../kit/printing/index.js";
 import type { MergeModel } from "../expand/plan-models.js";
 import { identityOf } from "../plan/configurations.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import { inLanguages, languagesOf } from "../plan/plan-tasks.js";
+import { decidingScores, inLanguages, languagesOf } from "../plan/plan-tasks.js";
 import type { Role } from "../plan/plan-values.js";
 import { fieldsAt, pointOf } from "../plan/space.js";
 import { compareRow } from "./comparisons.js";
@@ -77,7 +77,13 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number
         sheet.isEvaluated(model.name, task) &&
         (merge.figure === undefined || model.configuration.isDefault),
     );
-    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet, layers);
+    // An average over languages joins merges that are asked different ones; where all are asked the same tasks, as the ten of MGSM,
+    // each language keeps its rows.
+    const asksAll = (name: string) => sheet.partsOf(task).every((part) => sheet.isEvaluated(name, part));
+    const reported = models.filter((model) => sheet.isReported(model));
+    if (sheet.averages.has(task) && !reported.every(({ name }) => asksAll(name))) {
+      return mergeRows(merge.name, models, task, sheet, layers);
+    }
     return byLanguage(merge.name, models).flatMap(([name, inLanguage]) =>
       mergeRows(name, inLanguage, task, sheet, layers),
     );
@@ -316,7 +322,7 @@ function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan
     const isShown = merged.includes(expertGroup) || kept.some(({ name }) => names.has(name));
     const isChoice = own.length > 2 * kept.length; // each kept checkpoint is a candidate, too
     const languages = language === undefined ? languagesOf(plan) : [language];
-    const by = [select?.by ?? []].flat().flatMap((one) => inLanguages(one, languages));
+    const by = decidingScores(select?.by ?? [], plan, languages).flatMap(({ tasks }) => tasks);
     return isShown && isChoice && by.some((one) => parts.includes(one)) ? [expertGroup] : [];
   });
   if (chosen.length === 0) return "";

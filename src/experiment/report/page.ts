@@ -10,7 +10,7 @@ import {
   type Table,
   type TextCell,
 } from "../../figures/index.js";
-import { formatDuration, plural } from "../../kit/printing/index.js";
+import { formatDuration, formatSome, plural } from "../../kit/printing/index.js";
 import { OVERLAPS_LEAD } from "./grids.js";
 import { linesTable } from "./lines.js";
 import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
@@ -129,6 +129,14 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
           : [],
     },
     {
+      id: "notes",
+      title: "Notes",
+      figures:
+        report.stepNotes.length > 0
+          ? [tableFigure({ columns: ["note", "steps"], rows: report.stepNotes.map(noteRow) }, "note")]
+          : [],
+    },
+    {
       id: "costs",
       title: "What it cost",
       figures: [untitled({ ...costTable(report.cost), note: describeCost(report) }, "kind")],
@@ -158,6 +166,11 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     footer: `${report.intervals} ${DIFFERENCES} Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
   };
 }
+
+const noteRow = ({ note, steps }: ExperimentReport["stepNotes"][number]) => [
+  note,
+  steps.length === 0 ? "the plan" : formatSome(steps, MAX_NAMED),
+];
 
 const tableFigure = (table: Table, what: string): Figure => ({ kind: "table", ...table, what });
 

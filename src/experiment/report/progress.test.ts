@@ -28,6 +28,9 @@ it("prints a line for steps that end, stop or are retried", () => {
   show(done("evaluate base on mgsm_sw", 0.2484), counts(1));
   show(done("evaluate base on flores_en-sw", 0.23456, "points"), counts(1));
   show({ ...done("evaluate soup on quiz", 0.375), items: 40 } as RunEvent, counts(1));
+  const noted = { event: "done", kind: "evaluate", seconds: 2, notes: ["asked as a chat"] } as const;
+  // Many steps have the same note, which is shown once.
+  for (const label of ["c", "d"]) show({ ...noted, label, key: label }, counts(1));
   show({ ...step, event: "lost", reason: "stopped" }, counts(1));
   show({ ...step, event: "lost", reason: "its node failed" }, counts(1));
   show({ ...step, event: "failed", reason: "no room" }, counts(1, { failed: 1, running: 0 }));
@@ -35,6 +38,9 @@ it("prints a line for steps that end, stop or are retried", () => {
     "done    evaluate base on mgsm_sw (24.8, 1.5 s)",
     "done    evaluate base on flores_en-sw (23.46, 1.5 s)",
     "done    evaluate soup on quiz (37.5 on 40 items, 1.5 s)",
+    "done    c (2.0 s)",
+    "note    c: asked as a chat",
+    "done    d (2.0 s)",
     "stopped train b",
     "retry   train b: its node failed",
     "failed  train b: no room",

@@ -26,6 +26,8 @@ export function progressOf(
   lineOf: (event: EndEvent) => string = noteOf,
 ): (event: RunEvent, counts: Counts) => void {
   const running = new Map<string, string>();
+  /** Many steps have the same. */
+  const noted = new Set<string>();
   return (event, counts) => {
     const { key, label } = event;
     if (event.event === "started") running.set(key, label);
@@ -36,6 +38,10 @@ export function progressOf(
       running.delete(key);
       const line = lineOf(event);
       if (line !== "") display.note(line);
+      for (const text of event.event === "done" ? (event.notes ?? []) : []) {
+        if (!noted.has(text)) display.note(`note    ${label}: ${text}`);
+        noted.add(text);
+      }
     }
     const detail = [openOf(counts).join(", "), ...running.values()].filter((part) => part !== "").join("  ");
     display.update({ phase: "steps", done: counts.done, total: totalOf(counts), detail });

@@ -234,6 +234,8 @@ export interface ExperimentReport {
   readonly failures: RunSummary["failures"];
   /** Families and merges without a model because guards refused checkpoints, in sentences. */
   readonly warnings: readonly string[];
+  /** What a person should know of its steps, each note with the steps that have it; without steps, of the plan. */
+  readonly stepNotes: readonly { readonly note: string; readonly steps: readonly string[] }[];
   /** What its 95% intervals are, in a sentence. */
   readonly intervals: string;
   readonly overviews: readonly Overview[];

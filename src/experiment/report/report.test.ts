@@ -190,3 +190,16 @@ describe("formats", () => {
     expect(page.match(/<\/(section|figure|table|tr|td|th|details|div|p)>/g)?.length).toBe(opened);
   });
 });
+
+it("lists the notes of the plan and of its steps in a section, with the steps", () => {
+  const stepNotes = [
+    { note: "of | the plan", steps: [] },
+    { note: "saving as bfloat16 keeps 12.4%", steps: Array.from({ length: 8 }, (_, i) => `train math-${i + 1}`) },
+  ];
+  const section = experimentPage({ ...report, stepNotes }).sections.find(({ id }) => id === "notes");
+  expect(section).toMatchObject({ title: "Notes", figures: [{ kind: "table", columns: ["note", "steps"] }] });
+  const text = markdownOf({ ...report, stepNotes });
+  expect(text).toContain("| of \\| the plan | the plan |");
+  expect(text).toMatch(/\| saving as bfloat16 keeps 12\.4% \| train math-1, .*train math-6.* \|/);
+  expect(experimentPage(report).sections.some(({ id }) => id === "notes")).toBe(false);
+});

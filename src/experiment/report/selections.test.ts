@@ -7,7 +7,7 @@ import { statusLines } from "./dry-run-and-status.js";
 import { experimentPage } from "./page.js";
 import { findRecipe } from "./recipes.js";
 
-const plan = (select: string) => `
+const plan = (select: string, more = "") => `
 name: small
 base: b
 experts:
@@ -21,7 +21,8 @@ experts:
       run: { batch: 1, samples: 8, optimizer: { lr: 0.001 }, checkpoints: { every_samples: 4 } }
     select: { ${select} }
 merges: [{ name: souped, recipe: { method: soup, models: [all math] } }]
-evaluate: { tasks: [quiz] }
+evaluate: { tasks: [quiz${more === "" ? "" : ", gsm, mmlu"}] }
+${more}
 `;
 const CHECKPOINTS = [4, 8].map((samples) => ({ path: `checkpoint-${samples}`, samples }));
 
@@ -35,14 +36,15 @@ const worth = (keyOf: (run: number) => string) => (step: EvaluateStep, item: num
   return item % 10 < right ? 1 : 0;
 };
 
-function run(select: string) {
-  const keys = new FakeWorld(plan(select)).expand().steps.flatMap(({ kind, key }) => (kind === "train" ? [key] : []));
+function run(select: string, more?: string) {
+  const text = plan(select, more);
+  const keys = new FakeWorld(text).expand().steps.flatMap(({ kind, key }) => (kind === "train" ? [key] : []));
   const value = worth((one) => keys[one] ?? "?");
-  const world = new FakeWorld(plan(select), { checkpoints: CHECKPOINTS, worth: value });
+  const world = new FakeWorld(text, { checkpoints: CHECKPOINTS, worth: value });
   const { selections, models, waiting, steps } = world.finish();
   const souped = models.find(({ model }) => model.kind === "merge")?.model;
   const { report, status } = reportOf(
-    plan(select),
+    text,
     (step) => [...Array(10).keys()].filter((item) => value(step, item)).length,
     {
       checkpoints: CHECKPOINTS,
@@ -132,4 +134,40 @@ it("says which checkpoints were chosen on the reported items", () => {
   ]);
   // All are kept, so nothing was chosen.
   expect(reported("top: 6, by: gsm, one_per_run: false", "gsm")).toEqual([["gsm", ""]]);
+});
+
+it("refuses checkpoints that did not gain what a negative limit asks", () => {
+  // Against the base's 80, the late checkpoints have 60, the early ones 80, 70 and 60.
+  const { selection, report } = run("top: 3, by: gsm, guards: [{ task: gsm8, within: -10 }]");
+  expect(
+    selection?.checkpoints.every(({ guarded, refusedBy }) => refusedBy.length > 0 === (guarded[0] ?? 0) < 0.9),
+  ).toBe(true);
+  expect(selection?.checkpoints.map(({ refusedBy }) => refusedBy.length)).toEqual([0, 0, 0, 1, 1, 1]);
+  expect(report.selections[0]?.note).toContain("Guards: gsm8: at least 10 above the base's 80.0.");
+});
+
+it("selects by averages, and by z-scores where percent and points are mixed", () => {
+  // BLEU is 90 for the late checkpoints, and 50, 60 and 70 for the early ones; mmlu 60, and 80, 70 and 60.
+  const bleu = [0.5, 0.9, 0.6, 0.9, 0.7, 0.9];
+  const mmlu = [0.8, 0.6, 0.7, 0.6, 0.6, 0.6];
+  const standard = (values: readonly number[]) => {
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    const spread = Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length);
+    return values.map((value) => (value - mean) / spread);
+  };
+  const [x, y] = [standard(bleu), standard(mmlu)];
+  const wanted = x.map((value, i) => (value + (y[i] ?? 0)) / 2).sort((a, b) => b - a);
+  const mixed = run("top: 3, by: [flores_en-sw, mmlu], guards: [{ task: mmlu, within: 50 }]");
+  expect(mixed.selection?.scale).toBe("z-score");
+  mixed.selection?.checkpoints.forEach(({ score }, i) => void expect(score).toBeCloseTo(wanted[i] ?? 0, 9));
+  expect(mixed.report.selections[0]?.note).toContain(
+    "on average of their z-scores over these checkpoints, as percent and points cannot be averaged",
+  );
+  const named = run(
+    "top: 3, by: [both, gsm], guards: [{ task: mmlu, within: 50 }]",
+    "averages: [{ name: both, tasks: [gsm, mmlu] }]",
+  );
+  expect(named.selection).toMatchObject({ by: ["both", "gsm"], scale: "share" });
+  // (mean of 0.9 and 0.6, with 0.9) / 2
+  expect(named.selection?.checkpoints[0]?.score).toBeCloseTo((0.75 + 0.9) / 2, 12);
 });

@@ -7,26 +7,41 @@ import type { Overview, ReportTable } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
 /** Every checkpoint of a family with guards: its scores, and why it was refused. */
-export function selectionTable({ expertGroup, top, by, guards, checkpoints }: Selection, sheet: Sheet): ReportTable {
+export function selectionTable(
+  { expertGroup, top, by, scale, guards, checkpoints }: Selection,
+  sheet: Sheet,
+): ReportTable {
   const kept = checkpoints.filter(({ name }) => name !== undefined).length;
   const refused = checkpoints.filter(({ refusedBy }) => refusedBy.length > 0).length;
   const floors = guards.map(({ task, within, base }) => {
     const { scale = "share" } = sheet.task(task) ?? {};
     const score = formatNumber({ value: points(base, scale), scale });
-    return `${sheet.titleOf(task)}: at most ${within} below the base's ${score}`;
+    const bound = within < 0 ? `at least ${-within} above` : `at most ${within} below`;
+    return `${sheet.titleOf(task)}: ${bound} the base's ${score}`;
   });
+  const isStandard = scale === "z-score";
   const decided = by.map((task) => sheet.titleOf(task)).join(" and ");
+  const how = isStandard
+    ? ", on average of their z-scores over these checkpoints, as percent and points cannot be averaged"
+    : by.length > 1
+      ? ", on average"
+      : "";
   return {
     id: `checkpoints-${expertGroup}`,
     title: `Checkpoints of ${expertGroup}`,
     note: [
-      `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${by.length > 1 ? ", on average" : ""}; tied ones in the order of the plan.`,
+      `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${how}; tied ones in the order of the plan.`,
       ...(floors.length > 0 ? [`Guards: ${floors.join("; ")}. They refused ${refused}.`] : []),
     ].join(" "),
-    columns: ["checkpoint", decided, ...guards.map(({ task }) => `${sheet.titleOf(task)} against the base`), "outcome"],
+    columns: [
+      "checkpoint",
+      isStandard ? `${decided} (mean z-score)` : decided,
+      ...guards.map(({ task }) => `${sheet.titleOf(task)} against the base`),
+      "outcome",
+    ],
     rows: checkpoints.map(({ origin, score, guarded, refusedBy, name, sameAs }): Cell[] => [
       origin,
-      { value: points(score, scaleOf(by[0], sheet)), scale: scaleOf(by[0], sheet) },
+      isStandard ? { value: score, scale: "setting", isSigned: true } : { value: points(score, scale), scale },
       ...guarded.map((value = 0, i): Cell => {
         const { task = "", base = 0 } = guards[i] ?? {};
         return {

@@ -4,8 +4,9 @@ import type { Expansion } from "../expand/expand-plan.js";
 import type { Facts } from "../expand/facts.js";
 import type { PlannedTrainStep } from "../expand/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import { countCheckpoints, countSamples } from "../plan/training-runs.js";
+import { countCheckpoints } from "../plan/training-runs.js";
 import { type EvaluateStep, KINDS, type Step, type StepKind } from "../steps/step.js";
+import { type BaseSizes, type RowsOf, type TrainingOutlook, trainingOutlook } from "./training-outlook.js";
 
 export interface Estimate {
   /** Seconds to the end. Undefined until one step of each kind that is left is done. */
@@ -26,9 +27,9 @@ export interface EstimatedVariant {
   readonly plan: ExperimentPlan;
   readonly expansion: Expansion;
   /** Items of tasks. */
-  readonly facts: Pick<Facts, "task">;
+  readonly facts: Pick<Facts, "task"> & { readonly rowsOf?: RowsOf };
   /** Sizes of the base, if known. */
-  readonly base: { readonly parameters: number; readonly bytes: number } | undefined;
+  readonly base: (BaseSizes & { readonly bytes: number }) | undefined;
   /** The export of the base, where llama.cpp runs the models. */
   readonly gguf?: ExportOutlook | undefined;
 }
@@ -61,12 +62,7 @@ export function estimateExperiment({ variants, expansion, secondsOf, workers, st
       workers,
       kinds.reduce((sum, kind) => sum + (stepsLeft.get(kind) ?? 0), 0),
     );
-  const counted = new Set<string>();
-  const open = variants.map((variant): OpenVariant => {
-    const left = variant.expansion.steps.filter(({ key }) => secondsOf(key) === undefined && !counted.has(key));
-    for (const { key } of left) counted.add(key);
-    return { ...variant, left };
-  });
+  const open = openVariants(variants, secondsOf);
   const bytes = bytesLeft(open, workers, atOnce("evaluate"));
   const gpuHours = gpuHoursLeft(open, waitingSteps(expansion, "evaluate"));
   const gguf = variants.flatMap((one) => one.gguf ?? []).toSorted((a, b) => b.bytes - a.bytes)[0];
@@ -94,6 +90,28 @@ interface OpenVariant extends EstimatedVariant {
   readonly left: readonly Step[];
 }
 
+/** What the training runs that are left will do; none of a variant whose base is unknown. */
+export function outlooksOf(
+  variants: readonly EstimatedVariant[],
+  secondsOf: EstimateOptions["secondsOf"],
+): readonly TrainingOutlook[] {
+  return openVariants(variants, secondsOf).flatMap((one) =>
+    one.base === undefined
+      ? []
+      : runsLeft(one).map((run) => trainingOutlook(run, one.base as BaseSizes, one.facts.rowsOf)),
+  );
+}
+
+/** The variants with the steps that are left, each in the first variant that has it. */
+function openVariants(variants: readonly EstimatedVariant[], secondsOf: EstimateOptions["secondsOf"]): OpenVariant[] {
+  const counted = new Set<string>();
+  return variants.map((variant) => {
+    const left = variant.expansion.steps.filter(({ key }) => secondsOf(key) === undefined && !counted.has(key));
+    for (const { key } of left) counted.add(key);
+    return { ...variant, left };
+  });
+}
+
 function runsLeft({ expansion, left }: Pick<OpenVariant, "expansion" | "left">): PlannedTrainStep[] {
   const known = left.flatMap(({ key }) => expansion.runs.get(key) ?? []);
   return [...known, ...expansion.waiting.flatMap(({ runs = [] }) => runs)];
@@ -104,6 +122,13 @@ const ADAPTER_SHARE = 1 / 50;
 /** Bytes of training state per parameter: weights and two moments in float32. */
 const STATE_BYTES = 12;
 
+const BYTES: Readonly<Record<string, number>> = { float32: 4, bfloat16: 2, float16: 2 };
+
+/** Bytes of a model in an element type; that of the base for `keep`. */
+function sizeAs(dtype: string, { parameters, bytes }: { readonly parameters: number; readonly bytes: number }): number {
+  return dtype in BYTES ? (BYTES[dtype] ?? 0) * parameters : bytes;
+}
+
 /** Checkpoints, training states of running steps, written merges, and merged models of servers; undefined if a base is unknown. */
 function bytesLeft(variants: readonly OpenVariant[], workers: number, servers: number): number | undefined {
   const states: number[] = [];
@@ -112,23 +137,19 @@ function bytesLeft(variants: readonly OpenVariant[], workers: number, servers: n
     if (!base) return undefined;
     for (const { settings } of runsLeft({ expansion, left })) {
       const isAdapter = settings.method === "lora";
-      written += countCheckpoints(settings) * base.bytes * (isAdapter ? ADAPTER_SHARE : 1);
+      const size = isAdapter ? ADAPTER_SHARE * base.bytes : sizeAs(settings.save_dtype, base);
+      written += countCheckpoints(settings) * size;
       states.push(isAdapter ? 0 : STATE_BYTES * base.parameters);
     }
     const merges = left.filter(({ kind }) => kind === "merge").length + waitingSteps(expansion, "merge");
-    written += merges * base.bytes;
-    if (plan.evaluate.backend.startsWith("serve:") && plan.merges.length > 0) served = Math.max(served, base.bytes);
+    const merged = Math.max(0, ...plan.merges.map(({ recipe }) => sizeAs(String(recipe?.dtype ?? "keep"), base)));
+    written += merges * merged;
+    if (plan.evaluate.backend.startsWith("serve:")) served = Math.max(served, merged);
   }
   const running = states.toSorted((a, b) => b - a).slice(0, workers);
   return running.reduce((sum, state) => sum + state, written + servers * served);
 }
 
-/** Tokens of a sample at most, where a run does not say. */
-const TYPICAL_LENGTH = 1024;
-/** Operations per second of an NVIDIA H100 in bfloat16, at the 40% of 989 TFLOP/s that training reaches. */
-const H100_OPERATIONS = 0.4 * 989e12;
-/** Operations per parameter and token: forward, backward, and activations computed again. With LoRA, frozen weights have no gradient. */
-const [FULL_OPERATIONS, LORA_OPERATIONS] = [8, 6];
 /** Seconds to write a merge and to start its server, tokens of a usual answer and of a reasoning trace, and the server's speed. */
 const SERVING = { start: 170, answer: 200, trace: 3000, tokensPerSecond: 5000, secondsPerChoice: 0.03 };
 
@@ -138,17 +159,13 @@ function gpuHoursLeft(variants: readonly OpenVariant[], waiting: number): Estima
   const evaluations: number[] = [];
   for (const { plan, expansion, base, left, facts } of variants) {
     if (!base) return undefined;
-    for (const { settings } of runsLeft({ expansion, left }).filter(({ step }) => step.trl !== undefined)) {
-      const { method, sequence_length: length = TYPICAL_LENGTH } = settings;
-      const operations = method === "lora" ? LORA_OPERATIONS : FULL_OPERATIONS;
-      training += (countSamples(settings) * length * operations * base.parameters) / H100_OPERATIONS;
-    }
+    for (const run of runsLeft({ expansion, left })) training += trainingOutlook(run, base, facts.rowsOf).gpuHours ?? 0;
     if (!plan.evaluate.backend.startsWith("serve:")) continue;
     for (const step of left) if (step.kind === "evaluate") evaluations.push(servingSeconds(step, facts));
   }
   const known = evaluations.reduce((sum, seconds) => sum + seconds, 0);
   const evaluation = evaluations.length === 0 ? 0 : known * (1 + waiting / evaluations.length);
-  return training + evaluation > 0 ? { training: training / 3600, evaluation: evaluation / 3600 } : undefined;
+  return training + evaluation > 0 ? { training, evaluation: evaluation / 3600 } : undefined;
 }
 
 function servingSeconds({ request, items }: EvaluateStep, facts: EstimatedVariant["facts"]): number {

@@ -33,6 +33,8 @@ type RunEventDetail =
       readonly scale?: "share" | "points";
       /** Number of items, if the step has all of its task; the label of another says how many. */
       readonly items?: number;
+      /** What a person should know of it. */
+      readonly notes?: readonly string[];
     }
   | { readonly event: "failed" | "lost"; readonly reason: string };
 
@@ -218,7 +220,9 @@ class Run {
         const { seconds } = finished;
         const scale = step.kind === "evaluate" ? this.#options.facts.task(step.request).scale : "share";
         const count = step.kind === "evaluate" && step.items === null && items ? { items: items.length } : {};
-        this.#emit(step, { event: "done", seconds, ...(score === undefined ? {} : { score, scale, ...count }) });
+        const { notes } = this.#store.result(key) ?? {};
+        const scored = score === undefined ? {} : { score, scale, ...count };
+        this.#emit(step, { event: "done", seconds, ...scored, ...(notes ? { notes } : {}) });
         this.#isStale = true;
       } else {
         await this.#fail(step, "it ended without a result");

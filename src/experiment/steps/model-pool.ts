@@ -8,7 +8,7 @@ import { openCheckpoint, parameterCount } from "../../formats/checkpoint/index.j
 import { canonicalJson, digestOfValue } from "../../kit/files/index.js";
 import { DiskFullError, elementCount, OutputError } from "../../kit/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
-import { type ExecuteOptions, executePlan } from "../../merge/output/index.js";
+import { type ExecuteOptions, executePlan, writeNotes } from "../../merge/output/index.js";
 import { LLAMA, type ModelSource, WRITTEN_MODEL } from "./step.js";
 
 export interface OpenModelOptions {
@@ -24,6 +24,8 @@ export interface OpenModelOptions {
   readonly identity?: ModelSource | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((what: string) => void) | undefined;
+  /** Called with what a person should know of the model. Not of a model that is open already. */
+  readonly onNote?: ((note: string) => void) | undefined;
 }
 
 export interface OpenedModel {
@@ -93,7 +95,7 @@ function isServer({ backend }: OpenModelOptions): boolean {
 const FLOAT32 = 4;
 
 async function openHere(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
-  const { backend: chosen, type, threads, identity, templateVariables, signal, onProgress } = options;
+  const { backend: chosen, type, threads, identity, templateVariables, signal, onProgress, onNote } = options;
   const began = performance.now();
   const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
   const planSeconds = plan ? (performance.now() - began) / 1000 : 0;
@@ -123,6 +125,7 @@ async function openHere(source: ModelSource, options: OpenModelOptions): Promise
     });
   const engine = await (chosen === LLAMA ? inLlama() : inEngine());
   try {
+    for (const note of engine.notes) onNote?.(note);
     const known = identity === undefined ? {} : { model: "model", digest: digestOfValue(identity) };
     const backend = await modelBackend(engine, { ...known, templateVariables });
     const elements = plan
@@ -136,11 +139,13 @@ async function openHere(source: ModelSource, options: OpenModelOptions): Promise
 }
 
 async function openBehindServer(source: ModelSource, options: OpenModelOptions): Promise<Opened> {
-  const { backend, folder, threads, templateVariables, signal } = options;
+  const { backend, folder, threads, templateVariables, signal, onNote } = options;
   const began = performance.now();
   const isFolder = typeof source === "string" && !source.includes("+");
   // A merge, or a model with an adapter, is written into the step's folder.
-  const model = isFolder ? source : await writeModel(source, { out: join(folder, WRITTEN_MODEL), threads, signal });
+  const model = isFolder
+    ? source
+    : await writeModel(source, { out: join(folder, WRITTEN_MODEL), threads, signal, onNote });
   const mergeSeconds = typeof source === "string" ? 0 : (performance.now() - began) / 1000;
   const command = backend.slice("serve:".length);
   const log = join(folder, "server.log");
@@ -159,6 +164,8 @@ export interface WriteModelOptions extends Pick<ExecuteOptions, "threads" | "sig
   readonly out: string;
   /** Whether to resume an interrupted attempt with the same inputs. Default: start over. */
   readonly resume?: boolean;
+  /** Called with what a person should know of the merge. */
+  readonly onNote?: ((note: string) => void) | undefined;
 }
 
 /**
@@ -166,12 +173,15 @@ export interface WriteModelOptions extends Pick<ExecuteOptions, "threads" | "sig
  * @param source a folder, FOLDER+ADAPTER, or a recipe of such
  * @returns its folder
  */
-export async function writeModel(source: ModelSource, { out, resume = false, ...how }: WriteModelOptions) {
+export async function writeModel(source: ModelSource, { out, resume = false, onNote, ...how }: WriteModelOptions) {
   const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
   // Whatever form the recipe would write, servers and training open whole models.
   const plan = await planRecipe({ ...recipe, as: "model" } as RecipeInput);
   // The check of the experiment's plan has asked whether its models are related.
-  const write = () => executePlan(plan, { ...how, out, resume, force: true, allowUnrelated: true });
+  const write = async () => {
+    const written = await executePlan(plan, { ...how, out, resume, force: true, allowUnrelated: true });
+    for (const note of [...plan.plan.notes, ...writeNotes(written, plan.plan), ...written.warnings]) onNote?.(note);
+  };
   try {
     await write();
   } catch (error) {

@@ -52,23 +52,26 @@ export type Overlap = z.output<typeof overlap>;
 /** Duration of the step; absent from results of earlier versions. */
 const seconds = z.number().optional();
 
+/** What a person should know of the step, each once; absent if there is nothing. */
+const notes = z.array(z.string()).optional();
+
 const resultSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("train"),
-    seconds,
+    ...{ seconds, notes },
     checkpoints: z.array(checkpoint).min(1),
   }),
   z.object({
     kind: z.literal("analyze"),
-    seconds,
+    ...{ seconds, notes },
     suggested: z.array(suggestion),
     /** Absent from results of earlier versions. */
     overlap: overlap.optional(),
   }),
-  z.object({ kind: z.literal("merge"), seconds }),
+  z.object({ kind: z.literal("merge"), seconds, notes }),
   z.object({
     kind: z.literal("evaluate"),
-    seconds,
+    ...{ seconds, notes },
     items: z
       .array(item)
       .min(1, "has no items")

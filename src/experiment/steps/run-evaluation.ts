@@ -35,6 +35,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
     onProgress: (what) => onProgress?.(0, what),
     threads: settings.threads,
     identity: step.model,
+    onNote: context.note,
   });
   const began = performance.now();
   try {
@@ -48,6 +49,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       signal,
       // Not its label or folder, which may change before it is resumed.
       source: step.key,
+      onNote: context.note,
       ...(indexes === null && request.limit !== undefined ? { limit: request.limit } : {}),
       onProgress: ({ done, total, score, metric, scale, refused }) => {
         const number = score === undefined ? "" : formatNumber({ value: score, scale });
@@ -56,6 +58,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       },
     });
     await checkInputs();
+    for (const text of results.tasks[0]?.notes ?? []) context.note(`${task.name}: ${text}`);
     const [metric] = task.metrics;
     const items = averageRepeats(samples.get(task.name) ?? []).map(({ id, verdict, output }, i) => ({
       index: indexes?.[i] ?? i,

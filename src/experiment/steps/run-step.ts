@@ -1,11 +1,22 @@
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
-import { LayergraftError } from "../../kit/index.js";
+import { LayergraftError, RecipeError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/analysis/index.js";
-import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
+import {
+  checkRun,
+  handOverRun,
+  keptNotes,
+  type PreparedRun,
+  RUN_FILES,
+  readTrainingLog,
+  startTrlRun,
+  TRL_FILES,
+  trainRun,
+} from "../../train/index.js";
 import { FileDigests } from "./file-digests.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
@@ -19,6 +30,8 @@ export interface RunStepOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called with the share done, from 0 to 1, and a detail. */
   readonly onProgress?: ((share: number, what: string) => void) | undefined;
+  /** Called once with each note, which the result has, too. */
+  readonly onNote?: ((note: string) => void) | undefined;
 }
 
 export interface StepContext extends RunStepOptions {
@@ -27,6 +40,8 @@ export interface StepContext extends RunStepOptions {
   /** Folders of the models that the step names by identity. */
   readonly folders: Readonly<Record<string, string>>;
   readonly settings: StepSettings;
+  /** Keeps what a person should know of the step. */
+  readonly note: (text: string) => void;
   /** @throws LayergraftError code `changed` if the models or the data are no longer those that were identified */
   readonly checkInputs: () => Promise<void>;
 }
@@ -55,13 +70,49 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
     const watched = { folders, ...(step.kind === "train" ? { run: step.run, data: step.data } : {}) };
     await checkInputs(watched, settings.folder, "before");
     const checkAfter = () => checkInputs(watched, settings.folder, "after");
-    const context: StepContext = { ...options, folder: resolve(folder), folders, settings, checkInputs: checkAfter };
+    const notes = new StepNotes(folder, options.onNote);
+    const note = (text: string) => notes.add(text);
+    const context: StepContext = {
+      ...options,
+      folder: resolve(folder),
+      folders,
+      settings,
+      note,
+      checkInputs: checkAfter,
+    };
     const began = performance.now();
-    const result = { ...(await runKind(step, context)), seconds: (performance.now() - began) / 1000 };
+    const made = await runKind(step, context);
+    const result = { ...made, seconds: (performance.now() - began) / 1000, ...notes.result() };
     await writeResult(folder, result);
     return result;
   } finally {
     await own.close();
+  }
+}
+
+/** The notes of a step in its folder, where an interrupted attempt leaves its own. */
+class StepNotes {
+  readonly #file: string;
+  readonly #notes: Set<string>;
+  readonly #onNote: RunStepOptions["onNote"];
+
+  constructor(folder: string, onNote: RunStepOptions["onNote"]) {
+    this.#file = join(folder, STEP_FILES.notes);
+    this.#onNote = onNote;
+    const before = existsSync(this.#file) ? readFileSync(this.#file, "utf8").split("\n") : [];
+    this.#notes = new Set(before.filter((line) => line !== ""));
+  }
+
+  add(text: string): void {
+    const line = text.replace(/\s+/g, " ").trim();
+    if (line === "" || this.#notes.has(line)) return;
+    this.#notes.add(line);
+    appendFileSync(this.#file, `${line}\n`);
+    this.#onNote?.(line);
+  }
+
+  result(): { readonly notes?: string[] } {
+    return this.#notes.size > 0 ? { notes: [...this.#notes] } : {};
   }
 }
 
@@ -131,6 +182,7 @@ async function runMerge(step: MergeStep, context: StepContext): Promise<StepResu
     threads: settings.threads,
     signal,
     onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
+    onNote: context.note,
   });
   await keepIfUnchanged(context, out);
   return { kind: "merge" };
@@ -144,7 +196,12 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
     out,
     ...(settings.threads === undefined ? {} : { threads: settings.threads }),
   });
-  const where = { run, folder: settings.folder, signal };
+  /** Before the first step, so that no hour is spent on a run that leaves its expert at the base. */
+  const onReady = ({ settings: { warmupProblem }, notes }: PreparedRun) => {
+    if (warmupProblem !== undefined) throw RecipeError.at({ field: "schedule.warmup" }, warmupProblem);
+    for (const text of notes) context.note(text);
+  };
+  const where = { run, folder: settings.folder, signal, onReady };
   if (step.trl) {
     await trainWithTrl(step.trl, out, where, onProgress);
   } else {
@@ -163,6 +220,8 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
   const isAdapter = run.method === "lora" && !run.lora?.merge;
   const made = step.trl ? TRL_FILES.out : "";
   const checkpoints = await checkpointsIn(join(out, made), join("run", made));
+  const { kept } = (await readTrainingLog(join(out, made, RUN_FILES.log))).findLast((entry) => entry.kept) ?? {};
+  for (const text of keptNotes(kept)) context.note(text);
   const last = checkpoints.at(-1);
   if (!last)
     throw new LayergraftError("result", `the training run in ${out} ended without a checkpoint`, { file: out });
@@ -178,7 +237,7 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
 async function trainWithTrl(
   trl: NonNullable<TrainStep["trl"]>,
   out: string,
-  where: Pick<Parameters<typeof handOverRun>[0], "run" | "folder" | "signal">,
+  where: Pick<Parameters<typeof handOverRun>[0], "run" | "folder" | "signal" | "onReady">,
   onProgress: RunStepOptions["onProgress"],
 ): Promise<void> {
   const { python, processes, precision, gradient_checkpointing: gradientCheckpointing } = trl;

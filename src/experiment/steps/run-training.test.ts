@@ -19,12 +19,14 @@ const ROWS = Array.from({ length: 8 }, (_, i) => `${JSON.stringify({ p: `asha ha
 
 beforeAll(() => writeInitialModel(at("base"), 1, { layers: 2, width: 16, heads: 2, feedForward: 32 }));
 
-beforeEach(async () => {
+beforeEach(() => prepare());
+
+async function prepare(fields: object = {}): Promise<void> {
   rmSync(at("experiment"), { recursive: true, force: true });
   writeFileSync(at("rows.jsonl"), ROWS.join(""));
   const run = {
     data: { source: "rows.jsonl", map: { prompt: "p", response: "r" } },
-    ...{ optimizer: { lr: 1e-3 }, sequence_length: 32, batch: 4, samples: 8 },
+    ...{ optimizer: { lr: 1e-3 }, sequence_length: 32, batch: 4, samples: 8, ...fields },
   };
   const digests = new FileDigests();
   const identity = await digests.ofModel(await openCheckpoint(at("base")));
@@ -39,7 +41,7 @@ beforeEach(async () => {
   };
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "step.json"), JSON.stringify(order));
-});
+}
 
 const changeRows = () => writeFileSync(at("rows.jsonl"), ROWS.join("").replace("asha had 3", "asha has 3"));
 
@@ -67,4 +69,25 @@ it("keeps nothing if data or base change meanwhile", async () => {
   await expect(runStepFolder(folder, { onProgress })).rejects.toThrow(/base changed while the step ran/);
   writeFileSync(weights, before);
   expect(await runStepFolder(folder)).toMatchObject({ kind: "train", checkpoints: [{ samples: 8 }] });
+});
+
+it("refuses a warmup that leaves too little of the run, before the first step", async () => {
+  await prepare({ packing: true, schedule: { warmup: 3 } });
+  await expect(runStepFolder(folder)).rejects.toThrow(
+    /^warmup of 3 steps, run of 1 step: the rate ends at 3\.33e-4 of 1e-3 and never falls\. Packing makes few steps/,
+  );
+  expect(existsSync(join(folder, "run"))).toBe(false);
+});
+
+it("keeps the notes of an attempt in the step's folder, calls with each once, and has them in the result", async () => {
+  await prepare({ sequence_length: 100_000, save_dtype: "bfloat16", optimizer: { lr: 1e-6 } });
+  writeFileSync(join(folder, "notes.txt"), "of the attempt before\n");
+  const notes: string[] = [];
+  const result = await runStepFolder(folder, { onNote: (note) => notes.push(note) });
+  expect(notes).toEqual([
+    expect.stringMatching(/^sequence_length is 100000, but the model was trained on at most \d+ positions$/),
+    expect.stringMatching(/^saving as bfloat16 keeps \d+\.\d% of the changed elements; .+ Set save_dtype: float32/),
+  ]);
+  expect(result.notes).toEqual(["of the attempt before", ...notes]);
+  expect(readFileSync(join(folder, "notes.txt"), "utf8")).toBe(`${["of the attempt before", ...notes].join("\n")}\n`);
 });

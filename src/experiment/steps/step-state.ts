@@ -60,7 +60,7 @@ export interface StepSettings {
   readonly threads?: number;
 }
 
-export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json" } as const;
+export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json", notes: "notes.txt" } as const;
 
 /** Replaces the identities in a source by folders. */
 export function withFolders(source: ModelSource, folders: Readonly<Record<string, string>>): ModelSource {

@@ -3,7 +3,8 @@ import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { writeTinyTokenizer, writeWide } from "../../../test/support/export-fixtures.js";
 import { fakeLlama } from "../../../test/support/fake-llama.js";
-import { estimateEngine, openModelSource } from "../../engine/index.js";
+import { openModelSource } from "../../engine/index.js";
+import { estimateEngine } from "../../engine/memory/index.js";
 import { planGguf } from "../gguf/plan-gguf.js";
 import { type ChoiceOptions, chooseBackend } from "./choose-backend.js";
 import { estimateExport } from "./llama-memory.js";
@@ -36,7 +37,7 @@ describe("the backend of a model", () => {
     expect(await choose()).toEqual({ name: "engine", reason: "the default" });
     expect(await choose({ prefer: "speed" })).toEqual({
       ...{ name: "llama", type: "q8_0" },
-      reason: "q8_0, for speed; --backend engine computes in float32",
+      reason: "q8_0, for speed; the backend engine computes in float32",
     });
     expect(await choose({ prefer: "speed", load: missing })).toEqual({ name: "engine", reason: "the default" });
   });
@@ -50,9 +51,9 @@ describe("the backend of a model", () => {
   it("is what options and files say", async () => {
     expect(await choose({ backend: "engine", prefer: "speed" })).toEqual({
       name: "engine",
-      reason: "--backend engine",
+      reason: "as given",
     });
-    expect(await choose({ type: "bf16" })).toMatchObject({ name: "llama", type: "bf16", reason: "--type" });
+    expect(await choose({ type: "bf16" })).toMatchObject({ name: "llama", type: "bf16", reason: "for its type" });
     expect(await choose({ providers: ["cpu"], prefer: "speed" })).toMatchObject({ name: "engine" });
     expect(await choose({}, "model.gguf")).toMatchObject({ name: "llama", reason: "a GGUF file" });
     await expect(choose({ backend: "engine", type: "q8_0" })).rejects.toThrow("type needs the backend llama.");

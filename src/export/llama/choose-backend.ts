@@ -1,15 +1,9 @@
 // Which backend runs a model: the one that is named, else one that fits into memory.
 
 import { isAbsolute, join } from "node:path";
-import {
-  type EngineSource,
-  estimateEngine,
-  fitsIn,
-  type MemoryEstimate,
-  type ModelSource,
-  openModelSource,
-  requireMemory,
-} from "../../engine/index.js";
+import { type EngineSource, type ModelSource, openModelSource } from "../../engine/index.js";
+import { estimateEngine, fitsIn, type MemoryEstimate, requireMemory } from "../../engine/memory/index.js";
+import { loadRuntime } from "../../engine/runtime/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { LayergraftError, usageError } from "../../kit/index.js";
 import { freeMemory } from "../../kit/memory/index.js";
@@ -94,17 +88,24 @@ export async function chooseBackend(
   const { backend, type, prefer = "exact" } = options;
   const named = namedBackend(source, options);
   if (named !== undefined) {
-    const reason = backend ? `--backend ${named}` : isGguf(source) ? "a GGUF file" : type ? "--type" : "--provider";
+    const reason = backend ? "as given" : isGguf(source) ? "a GGUF file" : type ? "for its type" : "for its providers";
     return { choice: { name: named, type, reason } };
   }
   const { folder, hub } = options;
+  const llama = () => loadLibrary(options.load).catch(() => undefined);
+  // First, so that nothing is read where nothing could run it.
+  const missing: unknown = await loadRuntime().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (missing !== undefined && !(await llama())) throw missing;
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } });
   const estimate = estimateEngine(opened, { shared: options.shared });
   const free = freeMemory();
-  const fits = fitsIn(estimate, free);
+  const fits = missing === undefined && fitsIn(estimate, free);
   const usual = { choice: { name: "engine", reason: "the default" } as const, opened };
   if (fits && (prefer === "exact" || !(await isWritten(source, folder)))) return usual;
-  const library = await loadLibrary(options.load).catch(() => undefined);
+  const library = await llama();
   if (fits && !library) return usual;
   const exports = await estimateExports(opened);
   const fitting = exports instanceof LayergraftError ? undefined : exports.find(({ size }) => fitsIn(size, free));
@@ -112,12 +113,13 @@ export async function chooseBackend(
     return { choice: { name: "llama", type: fitting?.type, reason: `${fitting?.type}, ${why}` } as const, opened };
   };
   if (fits) {
-    return fitting?.type === DEFAULT_TYPE ? inLlama("for speed; --backend engine computes in float32") : usual;
+    return fitting?.type === DEFAULT_TYPE ? inLlama("for speed; the backend engine computes in float32") : usual;
   }
   if (fitting && library) {
+    if (missing !== undefined) return inLlama("as ONNX Runtime is not installed");
     return inLlama(`as float32 needs ${formatBytes(estimate.total)} and ${formatBytes(free.bytes)} are free`);
   }
-  requireMemory({ what: `${opened.name} in float32`, estimate, advice: () => adviceOf(exports, fitting) });
+  requireMemory({ what: `${opened.name} in float32`, estimate, advice: () => ({ text: adviceOf(exports, fitting) }) });
   return usual;
 }
 

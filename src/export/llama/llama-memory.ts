@@ -1,14 +1,8 @@
 // What a model takes in llama.cpp, from the layout of its file.
 
 import { statSync } from "node:fs";
-import {
-  type MemoryEstimate,
-  type MemoryUse,
-  type ModelSource,
-  programBytes,
-  summed,
-  tokensOf,
-} from "../../engine/index.js";
+import type { ModelSource } from "../../engine/index.js";
+import { type MemoryEstimate, type MemoryUse, programBytes, summed, tokensOf } from "../../engine/memory/index.js";
 import { cacheBytes, type DecoderSpec, FLOAT32, readSpec } from "../../engine/model/index.js";
 import { readGgufHeader } from "../../formats/gguf/index.js";
 import { encodedBytes } from "../../kernels/index.js";

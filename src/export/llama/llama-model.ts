@@ -4,15 +4,13 @@ import { availableParallelism } from "node:os";
 import {
   answerAll,
   contextKeys,
-  type MemoryEstimate,
-  type MemoryUse,
-  requireMemory,
   type ScoreRequest,
   type Scores,
   sharedLength,
   type TokenModel,
   together,
 } from "../../engine/index.js";
+import { type MemoryEstimate, type MemoryUse, requireMemory } from "../../engine/memory/index.js";
 import { groupBy, LayergraftError, messageOf, usageError } from "../../kit/index.js";
 import { llamaSchema } from "./answer-grammar.js";
 import type { Llama, LlamaContext, LlamaFile, LlamaLibrary } from "./library.js";
@@ -46,7 +44,9 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       open: (length) => {
         const { weights, ...estimate } = options.estimate({ texts: rows, tokens: length });
         const room = { ...estimate, weights: 0, total: estimate.total - weights };
-        const advice = () => `Use ${rows > 1 ? "a smaller batch, " : ""}fewer new tokens or a smaller context.`;
+        const advice = () => ({
+          text: `Use ${rows > 1 ? "a smaller batch, " : ""}fewer new tokens or a smaller context.`,
+        });
         requireMemory({ what: `Computing ${describeTexts(rows, length)}`, estimate: room, advice });
         return openContext(file, rows, length, threads);
       },

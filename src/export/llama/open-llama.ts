@@ -6,14 +6,13 @@ import {
   Engine,
   type EngineSource,
   isHere,
-  type MemoryUse,
   type ModelSource,
   modelTextOf,
   type OpenEngineOptions,
   openModelSource,
-  requireMemory,
   requireTemplate,
 } from "../../engine/index.js";
+import { type MemoryAdvice, type MemoryUse, requireMemory } from "../../engine/memory/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { readGgufHeader } from "../../formats/gguf/index.js";
 import {
@@ -116,10 +115,11 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
 }
 
 /** What to do about a model that llama.cpp has no memory for. @param type of its weights; undefined for a GGUF file */
-function adviceFor(type: FileType | undefined): () => string {
+function adviceFor(type: FileType | undefined): () => MemoryAdvice {
   return () => {
-    if (type === undefined) return "Use a file with a smaller type, such as q4_k_m.";
-    return type === "q4_k_m" || type === "q4_0" ? "Use a smaller model." : "Use a smaller type, such as q4_k_m.";
+    if (type === undefined) return { text: "Use a file with a smaller type, such as q4_k_m." };
+    if (type === "q4_k_m" || type === "q4_0") return { text: "Use a smaller model." };
+    return { text: "Use a smaller type.", option: "llamaType", value: "q4_k_m" };
   };
 }
 

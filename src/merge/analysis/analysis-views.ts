@@ -27,10 +27,10 @@ export function overlapOf(analysis: Analysis): { columns: string[]; cells: (numb
   return { columns: projectionColumns(analysis).map(columnName), cells };
 }
 
-/** The paper's figure of an analysis, at its first threshold. @param beside maps to put beside each expert's */
+/** The paper's figure of an analysis, at each of its thresholds. @param beside maps to put beside each expert's */
 export function heatmapOf(analysis: Analysis, beside?: "paper"): Heatmap {
-  const [threshold] = analysis.thresholds;
-  const own = new Set(threshold?.values).size > 1;
+  const { thresholds } = analysis;
+  const own = thresholds.some(({ values }) => new Set(values).size > 1);
   const columns = projectionColumns(analysis).map(columnName);
   const published = beside === undefined ? [] : paperMaps(analysis.layers, columns);
   return {
@@ -38,11 +38,11 @@ export function heatmapOf(analysis: Analysis, beside?: "paper"): Heatmap {
     legend: `share of rows above ${own ? "each expert's own" : "the"} threshold`,
     columns,
     panels: analysis.experts.flatMap((title, expert) => [
-      {
+      ...thresholds.map(({ values }, at) => ({
         title,
-        subtitle: `threshold ${(threshold?.values[expert] ?? 0).toExponential(2)}`,
-        cells: cellsOf(analysis, ({ experts }) => experts[expert]?.shares[0]),
-      },
+        subtitle: `threshold ${(values[expert] ?? 0).toExponential(2)}`,
+        cells: cellsOf(analysis, ({ experts }) => experts[expert]?.shares[at]),
+      })),
       ...published.map(({ kind, maps, cells }) => ({
         title: `paper: ${kind}`,
         subtitle: `mean of ${maps} maps`,

@@ -18,6 +18,7 @@ import { Bench } from "../../../test/support/merging.js";
 import { type TensorData, writeSafetensors } from "../../formats/safetensors/index.js";
 import { MismatchError, RecipeError } from "../../kit/index.js";
 import { type AnalyzeOptions, analyzeExperts } from "./analysis.js";
+import { heatmapOf } from "./analysis-views.js";
 import { pageData } from "./page-data.js";
 import { mostChangedRows } from "./read-analysis.js";
 import { parseThreshold, THRESHOLD_PRESETS } from "./thresholds.js";
@@ -348,6 +349,30 @@ describe("warnings and errors", () => {
     );
     await refused({ deep }, MismatchError, /base \(.*\) has 2 layers, deep \(.*\) has 3/);
   });
+});
+
+it("has a threshold for each expert, as the paper's figure 2, and draws every threshold", async () => {
+  const [base, a, b] = (await bench.models(3)) as [string, string, string];
+  const asked = (...texts: string[]) =>
+    analyzeExperts({ base, experts: { a, b }, thresholds: texts.map(parseThreshold) }).then(({ analysis }) => analysis);
+  const own = await asked("a=0.4", "0.3", "b=0.5");
+  expect(own.thresholds).toEqual([
+    { name: "a=0.4, b=0.5", values: [0.4, 0.5] },
+    { name: "0.3", values: [0.3, 0.3] },
+  ]);
+  const [each, ofA, ofB] = [own, await asked("0.4"), await asked("0.5")].map(({ matrices }) => matrices.experts);
+  expect(each?.map(({ shares }) => shares[0])).toEqual([ofA?.[0]?.shares[0], ofB?.[1]?.shares[0]]);
+  const { panels, legend } = heatmapOf(own);
+  expect(legend).toBe("share of rows above each expert's own threshold");
+  expect(panels.map(({ title, subtitle }) => `${title}, ${subtitle}`)).toEqual([
+    "a, threshold 4.00e-1",
+    "a, threshold 3.00e-1",
+    "b, threshold 5.00e-1",
+    "b, threshold 3.00e-1",
+  ]);
+  const [auto] = (await asked("auto")).thresholds;
+  expect((await asked("b=0.5")).thresholds[0]?.values).toEqual([auto?.values[0], 0.5]);
+  await expect(asked("c=1")).rejects.toThrow("threshold: there is no expert c; there are a, b");
 });
 
 it("the page's counts equal the analysis's shares in any order of tensors", async () => {

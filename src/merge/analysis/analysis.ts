@@ -164,7 +164,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     if (typeof source !== "string" || !model || !root || vocabulary !== undefined) continue;
     await keepSketch(model, root, Object.fromEntries(deltas.map((one) => [one.tensor, one.experts[i]?.blocks ?? []])));
   }
-  const resolved = resolveThresholds(thresholds, deltas, names.length);
+  const resolved = resolveThresholds(thresholds, deltas, names);
   const counted = deltas.map((delta): CountedTensor => {
     const counts = delta.experts.map(({ rows }, expert) =>
       countRows(
@@ -234,12 +234,24 @@ function requireDistinct(names: readonly string[]): void {
 function resolveThresholds(
   specs: readonly ThresholdSpec[],
   deltas: readonly TensorDelta[],
-  experts: number,
+  names: readonly string[],
 ): Analysis["thresholds"] {
   const rowsOf = (expert: number) =>
     deltas.filter(isProjection).map((delta) => delta.experts[expert]?.rows ?? new Float32Array());
-  const all = Array.from({ length: experts }, (_, expert) => expert);
-  return specs.map(({ name, value }) => {
+  const all = [...names.keys()];
+  const ofExperts = specs.filter(({ value }) => typeof value === "object");
+  const own = new Map(ofExperts.flatMap(({ value }) => Object.entries(value)));
+  const unknown = [...own.keys()].find((name) => !names.includes(name));
+  if (unknown !== undefined) {
+    const message = `threshold: there is no expert ${unknown}; there are ${names.join(", ")}`;
+    throw RecipeError.at({ field: "threshold", actual: unknown }, message);
+  }
+  const joined = { name: ofExperts.map(({ name }) => name).join(", "), value: Object.fromEntries(own) };
+  const one = specs.flatMap((spec) => (spec === ofExperts[0] ? [joined] : ofExperts.includes(spec) ? [] : [spec]));
+  return one.map(({ name, value }) => {
+    if (typeof value === "object") {
+      return { name, values: all.map((expert) => value[names[expert] ?? ""] ?? autoThreshold(rowsOf(expert))) };
+    }
     if (value === "auto") return { name, values: all.map((expert) => autoThreshold(rowsOf(expert))) };
     const common = value === "common" ? autoThreshold(all.flatMap(rowsOf)) : value;
     return { name, values: all.map(() => common) };

@@ -19,7 +19,9 @@ test("a threshold is auto, a preset, or a positive number", () => {
   expect(parseThreshold("common")).toEqual({ name: "common", value: "common" });
   expect(parseThreshold("paper")).toEqual({ name: "paper", value: 1.9e-5 });
   expect(parseThreshold("1e-6")).toEqual({ name: "1e-6", value: 1e-6 });
-  for (const text of ["", "0", "-1", "x", "Infinity", "toString"]) {
+  expect(parseThreshold("math=1.9e-5")).toEqual({ name: "math=1.9e-5", value: { math: 1.9e-5 } });
+  expect(parseThreshold("a=b=paper-fine")).toEqual({ name: "a=b=paper-fine", value: { "a=b": 1e-5 } });
+  for (const text of ["", "0", "-1", "x", "Infinity", "toString", "math=", "math=auto"]) {
     expect(() => parseThreshold(text)).toThrow(
       /is neither a positive number nor one of auto, common, paper, paper-fine/,
     );

@@ -11,24 +11,36 @@ const AUTO_SHARE = 1 / 8;
 export const AUTO_RULE =
   "87.5th percentile of row change in the expert's attention and feed-forward matrices, as in the published tables";
 
-/** A requested threshold: a positive number; or computed from the rows of each expert, or of all experts together. */
-export type ThresholdSpec = { readonly name: string; readonly value: number | "auto" | "common" };
+/**
+ * A requested threshold: a positive number; computed from the rows of each expert, or of all experts together; or numbers by the name
+ * of the expert. All of the last kind are one threshold, which is automatic for the other experts.
+ */
+export type ThresholdSpec = {
+  readonly name: string;
+  readonly value: number | "auto" | "common" | Readonly<Record<string, number>>;
+};
 
 /**
- * Reads `auto`, `common`, the name of a preset, or a number.
+ * Reads `auto`, `common`, the name of a preset, a number, or `EXPERT=` with one of the last two.
  * @throws RecipeError if it is none of them
  */
 export function parseThreshold(text: string): ThresholdSpec {
   if (text === "auto" || text === "common") return { name: text, value: text };
+  const [, expert, value] = /^(.*)=([^=]*)$/.exec(text) ?? [];
+  if (expert !== undefined && value !== undefined) return { name: text, value: { [expert]: numberOf(value, text) } };
+  return { name: text, value: numberOf(text, text) };
+}
+
+function numberOf(text: string, whole: string): number {
   const preset = own(THRESHOLD_PRESETS, text);
   const value = preset ?? (text.trim() === "" ? Number.NaN : Number(text));
   if (!Number.isFinite(value) || value <= 0) {
     throw RecipeError.at(
-      { field: "threshold", actual: text },
-      `the threshold ${JSON.stringify(text)} is neither a positive number nor one of auto, common, ${Object.keys(THRESHOLD_PRESETS).join(", ")}`,
+      { field: "threshold", actual: whole },
+      `the threshold ${JSON.stringify(whole)} is neither a positive number nor one of auto, common, ${Object.keys(THRESHOLD_PRESETS).join(", ")}`,
     );
   }
-  return { name: text, value };
+  return value;
 }
 
 /** Counts finite rows and rows above each threshold; NaN rows are not counted. */

@@ -1,4 +1,4 @@
-// Weights by the inverse magnitude of what an expert changed (Bandarkar et al., arXiv 2410.01335, section 3.4).
+// Weights by the inverse magnitude of what an expert changed (Bandarkar et al., arXiv 2410.01335).
 import { CheckpointError, elementCount, type Shape } from "../../kit/index.js";
 import type { Weight } from "../../tensor/expressions/index.js";
 import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
@@ -29,7 +29,7 @@ export const magnitude = defineCombination(
 
 /**
  * The weight 1 / magnitude of an expert: the inverse of the average row MAV (mean absolute value) over all its changes, arXiv
- * 2410.01335, section 3.4. The paper does not specify which tensors count; here all floating-point tensors do, each row once.
+ * 2410.01335. The paper does not specify which tensors count; here all floating-point tensors do, each row once.
  */
 export function inverseMagnitude(expert: Operand, base: Operand, context: PlanContext): Weight {
   const counted = [...expert.tensors].filter(([, tensor]) => isMeasurable(tensor));

@@ -39,13 +39,14 @@ interface Choice {
   readonly top: number;
   readonly weights: "equal" | [number, number];
   readonly outside: "average" | "task" | "language";
+  readonly norms?: "outside" | undefined;
   readonly parts: "all" | "attention" | "mlp";
 }
 
 /** Algorithm 1 for one tensor of a Llama. */
 function ownerOf(name: string, c: Choice): "task" | "language" | "average" {
   const match = /^model\.layers\.(\d+)\.(.*)\.weight$/.exec(name);
-  if (!match) return c.outside;
+  if (!match || (c.norms && name.includes("norm"))) return c.outside;
   const l = Number(match[1]);
   const half = /^(self_attn|input_layernorm)/.test(match[2] ?? "") ? "attention" : "mlp";
   if (c.parts !== "all" && c.parts !== half) return "task";
@@ -146,6 +147,7 @@ describe("layer swapping", () => {
         fc.tuple(fc.double({ min: 0.01, max: 9, noNaN: true }), fc.double({ min: 0.01, max: 9, noNaN: true })),
       ),
       outside: fc.constantFrom("average" as const, "task" as const, "language" as const),
+      norms: fc.constantFrom(undefined, "outside" as const),
       parts: fc.constantFrom("all" as const, "all" as const, "attention" as const, "mlp" as const),
     })
     .map(({ cuts, ...rest }) => {
@@ -242,6 +244,9 @@ describe("layer swapping", () => {
     expect(await counts(shallow, { preset: "paper-smallest" })).toEqual([2, 0, 0, 0]);
     expect(await counts(shallow, { preset: "paper-largest" })).toEqual([3, 1, 1, 1]);
     expect(await counts(deep, { preset: "paper-largest", top: 0, bottom_transition: 1 })).toEqual([5, 1, 2, 0]);
+    // A zero that is written counts.
+    expect(await counts(deep, { preset: "paper-largest", bottom_transition: 0 })).toEqual([5, 0, 2, 2]);
+    expect(await counts(shallow, { preset: "paper-largest", top_transition: 0 })).toEqual([3, 1, 0, 1]);
     const both = planSwap({
       task: deep ?? "",
       language: deep ?? "",

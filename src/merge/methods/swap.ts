@@ -26,8 +26,10 @@ const fields = () => ({
       "layers from `language` at the input; default in proportion to 5 of 32, and at least 1 where the model has 2",
     ),
   top: layerCount.optional().describe("layers from `language` at the output; default in proportion to 2 of 32"),
-  bottom_transition: layerCount.default(0).describe("layers averaged above the bottom ones"),
-  top_transition: layerCount.default(0).describe("layers averaged below the top ones"),
+  bottom_transition: layerCount
+    .optional()
+    .describe("layers averaged above the bottom ones; default 0, or the preset's"),
+  top_transition: layerCount.optional().describe("layers averaged below the top ones; default 0, or the preset's"),
   preset: z
     .enum(["paper-smallest", "paper-default", "paper-largest"])
     .optional()
@@ -61,6 +63,12 @@ const fields = () => ({
     .describe(
       "source of tensors outside the layers; blocks that predict further tokens (part `mtp`) come from the owner of the last layer",
     ),
+  norms: z
+    .literal("outside")
+    .optional()
+    .describe(
+      "`outside`: take the norms of every layer as tensors outside the layers, as algorithm 1 reads literally; default: norms go with their layer",
+    ),
   parts: z
     .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
     .default("all")
@@ -79,7 +87,7 @@ export const swap = defineMethod({
   formula:
     "l < b or l > L - 1 - u: theta_language; b + t_b <= l <= L - 1 - u - t_u: theta_task; else, and outside: (w_task theta_task + w_language theta_language) / (w_task + w_language)",
   reference:
-    'Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1, whose two bounds of the middle are joined by "and", as in the paper\'s text; the algorithm prints "or"',
+    'Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1, whose two bounds of the middle are joined by "and", as in the paper\'s text; the algorithm prints "or". Norms inside layers go with their layer; read literally, it averages them, which `norms: outside` does',
   tag: "layer-swap",
   fields,
   example: { method: "swap", task: "math-expert", language: "swahili-expert", bottom: 3, top: 1 },
@@ -89,11 +97,12 @@ export const swap = defineMethod({
     return { ...rest, ...swapLayers(recipe, layers) };
   },
   tensors: swapTensors,
-  headline: ({ bottom, top, bottom_transition, top_transition, layers, parts }) =>
+  headline: ({ bottom, top, bottom_transition, top_transition, layers, parts, norms }) =>
     (layers
       ? `Layer swap: layers ${describeLayers(layers)}`
       : `Layer swap: bottom ${bottom}, top ${top}, bottom transition ${bottom_transition}, top transition ${top_transition}`) +
-    (parts === "all" ? "" : `, ${[parts].flat().join(", ")} only`),
+    (parts === "all" ? "" : `, ${[parts].flat().join(", ")} only`) +
+    (norms === undefined ? "" : ", norms outside"),
   describe: (recipe, name, layers) =>
     `A layer swap of ${layers} layers: ${swapInWords(recipe, (field) => `the ${field} expert ${name(field)}`, layers)}.`,
   weighting: ({ weights }) => {
@@ -122,7 +131,7 @@ export function swapInWords(recipe: SwapRecipe, name: (field: "task" | "language
       const what = [
         ...(own.length === 0 ? [] : [owner === "task" ? inLayers : `${of}${inLayers}`]),
         ...(owner === "task" && of !== "" && own.length < layers ? ["all other parts"] : []),
-        ...(owner === recipe.outside ? ["embeddings and output"] : []),
+        ...(owner === recipe.outside ? [recipe.norms ? "norms, embeddings and output" : "embeddings and output"] : []),
       ];
       return what.length === 0
         ? []
@@ -135,8 +144,7 @@ export function swapInWords(recipe: SwapRecipe, name: (field: "task" | "language
 function swapLayers(recipe: SwapRecipe, layers: number): SwapLayers {
   const defaults = presetLayers(layers, recipe.preset);
   const { bottom = defaults.bottom, top = defaults.top } = recipe;
-  const bottom_transition = recipe.bottom_transition || defaults.bottom_transition;
-  const top_transition = recipe.top_transition || defaults.top_transition;
+  const { bottom_transition = defaults.bottom_transition, top_transition = defaults.top_transition } = recipe;
   const sum = bottom + bottom_transition + top_transition + top;
   if (sum > layers) {
     throw RecipeError.at(
@@ -156,7 +164,7 @@ export function swapOwners(recipe: SwapRecipe, layers: number): LayerOwner[] {
     const counts = swapLayers(recipe, layers);
     return all.map((layer) => ownerOfLayer(layer, layers, counts));
   }
-  const { bottom, top, preset, bottom_transition, top_transition } = recipe;
+  const { bottom, top, preset, bottom_transition = 0, top_transition = 0 } = recipe;
   if ([bottom, top, preset].some((count) => count !== undefined) || bottom_transition + top_transition > 0) {
     throw RecipeError.at(
       { field: "layers" },
@@ -200,7 +208,7 @@ function swapTensors(recipe: SwapRecipe, sources: Operands, context: PlanContext
     const { layer, part } = tensor;
     let owner: "task" | "language" | "average" = "task";
     if (part === "mtp") owner = ownerOf.at(-1) ?? "task";
-    else if (layer === null) owner = recipe.outside;
+    else if (layer === null || (recipe.norms && part.endsWith("_norm"))) owner = recipe.outside;
     else if (isSwapped(tensor)) owner = ownerOf[layer] ?? "task";
     tensors.set(name, owner === "average" ? averaged(name) : copyTensor(name, operands[owner]));
   }

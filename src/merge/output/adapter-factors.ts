@@ -2,7 +2,7 @@
 
 import { dirname } from "node:path";
 import { readTensor, type TensorInfo } from "../../formats/safetensors/index.js";
-import { Converter, type KernelDType } from "../../kernels/index.js";
+import { Converter, type KernelDType, type Rounding } from "../../kernels/index.js";
 import { withFile, writeFully } from "../../kit/files/index.js";
 import { CancelledError, DTYPE_BITS, elementCount } from "../../kit/index.js";
 import { type RunOptions, Tally } from "../../tensor/streaming/index.js";
@@ -32,7 +32,7 @@ export async function writeFactors(
   path: string,
   factors: readonly FactorStep[],
   placed: readonly TensorInfo[],
-  { signal, onProgress }: Pick<RunOptions, "signal" | "onProgress">,
+  { signal, onProgress, rounding }: Pick<RunOptions, "signal" | "onProgress"> & { readonly rounding?: Rounding },
 ): Promise<NonFinite[]> {
   const total = factors.reduce((sum, step) => sum + tensorBytes(step), 0);
   let done = 0;
@@ -43,7 +43,8 @@ export async function writeFactors(
     for (const step of factors) {
       if (signal?.aborted) throw new CancelledError("stopped before the end");
       onProgress?.({ phase: "writing factors", done, total, unit: "bytes" });
-      const { bytes, nonFinite } = await compute(step, converter);
+      const { bytes, nonFinite, values } = await compute(step, converter);
+      if (values) rounding?.add(step.dtype, values, bytes);
       found.push(...nonFinite);
       await writeFully(handle, bytes, places.get(step.tensor)?.offset ?? 0);
       done += bytes.byteLength;
@@ -70,6 +71,8 @@ export async function compareFactor(
 interface Computed {
   readonly bytes: Uint8Array;
   readonly nonFinite: readonly NonFinite[];
+  /** Before rounding; undefined of a copy. */
+  readonly values?: Float32Array;
 }
 
 async function compute(step: FactorStep, converter: Converter): Promise<Computed> {
@@ -96,6 +99,7 @@ async function compute(step: FactorStep, converter: Converter): Promise<Computed
   }
   const { bytes, nonFinite } = converter.encode(step.dtype, values);
   return {
+    values,
     bytes,
     nonFinite: held.length > 0 || nonFinite === 0 ? held : [{ tensor: step.tensor, count: nonFinite }],
   };

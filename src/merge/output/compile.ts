@@ -10,7 +10,15 @@ import {
 } from "../../formats/safetensors/index.js";
 import type { DType } from "../../kit/index.js";
 import { type Measured, measurementsOf, Resolver, type Sources } from "../../tensor/expressions/index.js";
-import type { Job, Program, Stored, Target } from "../../tensor/streaming/index.js";
+import {
+  type Evaluation,
+  isStored,
+  type Job,
+  type Program,
+  type Stored,
+  storedTerms,
+  type Target,
+} from "../../tensor/streaming/index.js";
 import type { Step } from "../model-plan.js";
 import type { AdapterPlan, FactorStep } from "../plan/adapter-plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
@@ -66,6 +74,27 @@ function align(shard: ShardLayout, stepOf: ReadonlyMap<string, WrittenStep>, res
   return source && by >= 0 && by % 8 === 0 ? { ...lengthenHeader(shard, by), cloneOf: source.path } : shard;
 }
 
+/**
+ * The values of the base under a step that rounds what a source holds more exactly, or an adapter adds, to a 16-bit type; undefined
+ * for other steps, and where the base is unknown.
+ */
+export function baseOf(step: WrittenStep, resolver: Resolver, sources: Sources): Evaluation | undefined {
+  if (step.dtype !== "BF16" && step.dtype !== "F16") return undefined;
+  const evaluation = resolver.evaluation(step.value);
+  const terms = storedTerms(evaluation);
+  if (!terms.some(({ dtype, lowRank }) => lowRank || dtype === "F32" || dtype === "F64")) return undefined;
+  const base = sources.get("base")?.tensors.get(step.tensor);
+  if (base && !base.coded && !base.blocks) {
+    const known = resolver.evaluation({ source: "base", tensor: step.tensor });
+    return known.elements === evaluation.elements && known.columns === evaluation.columns ? known : undefined;
+  }
+  // What the only adapter was trained from.
+  const [only] = evaluation.terms;
+  if (evaluation.terms.length > 1 || !only || !isStored(only) || !only.lowRank) return undefined;
+  const { lowRank: _, ...stored } = only;
+  return { ...evaluation, terms: [stored] };
+}
+
 /** The program that writes steps into files of this layout; tensors without a step are left as they are. */
 export function compileWrite(
   steps: readonly WrittenStep[],
@@ -85,7 +114,10 @@ export function compileWrite(
       if (stored) {
         return [{ kind: "copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), to }];
       }
-      return [{ kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to }];
+      const base = baseOf(step, resolver, sources);
+      return [
+        { kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to, ...(base ? { base } : {}) },
+      ];
     }),
   );
   return { inputs: resolver.inputs, outputs: paths, jobs };

@@ -4,6 +4,7 @@ import { stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { foldersOf, requireUnchanged } from "../../formats/checkpoint/index.js";
 import type { FolderLayout } from "../../formats/safetensors/index.js";
+import { Converter, type KeptChange, Rounding } from "../../kernels/index.js";
 import { digestOfJson } from "../../kit/files/index.js";
 import { MismatchError, OutputError } from "../../kit/index.js";
 import type { Measured } from "../../tensor/expressions/index.js";
@@ -14,7 +15,9 @@ import {
   cutIntoPieces,
   type Job,
   type Program,
+  type RunResult,
   requireMemory,
+  resultsByJob,
   type StreamOptions,
 } from "../../tensor/streaming/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
@@ -68,6 +71,11 @@ export interface ExecuteResult {
   readonly kept: readonly KeptShare[];
   /** For revert: share of the parameters that stay the expert's. Null for other methods. */
   readonly changedShare: number | null;
+  /**
+   * How much of the change from the base rounding to a 16-bit type keeps, of the tensors that this run rounded; null if nothing that
+   * was more exact was rounded, or the base is unknown.
+   */
+  readonly rounding: KeptChange | null;
   /** Name of a source on the disk with the same weights, bit for bit: the merge changed nothing. Null for others. */
   readonly equalTo: string | null;
   /** Whether an interrupted run was resumed. */
@@ -103,6 +111,17 @@ export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): 
  */
 export async function checkOutput(opened: OpenedPlan, options: ExecuteOptions): Promise<void> {
   await new Execution(opened, options).check();
+}
+
+/** What rounding kept, from the results of the pieces that were written. */
+function roundingOf(outcome: RunResult, jobs: readonly Job[]): Rounding {
+  const rounding = new Rounding(new Converter());
+  for (const [i, pieces] of resultsByJob(outcome, jobs.length).entries()) {
+    const job = jobs[i];
+    if (job?.kind !== "write" || !job.base) continue;
+    for (const piece of pieces) rounding.addSums(job.to.dtype as "BF16" | "F16", [...piece.subarray(2)]);
+  }
+  return rounding;
 }
 
 class Execution {
@@ -157,10 +176,11 @@ class Execution {
       const state = { ...begun, measured: packMeasured(measured), done };
       const outcome = await this.#folder.journal.run(program, state, this.#options);
       const { factors = [], whole: steps = this.#plan.steps } = this.#adapter ?? {};
+      const rounding = roundingOf(outcome, program.jobs);
       const { allowNonFinite = false, signal } = this.#options;
       const found = nonFiniteSteps(outcome, program.jobs, steps);
       const nonFinite = await explainNonFinite(found, this.#opened.sources, measured, signal);
-      nonFinite.push(...(await this.#writeFactors()));
+      nonFinite.push(...(await this.#writeFactors(rounding)));
       await this.#checkInputs();
       const halves = new Set([...steps, ...factors].flatMap(({ tensor, dtype }) => (dtype === "F16" ? [tensor] : [])));
       requireFinite(nonFinite, allowNonFinite, (tensor) => halves.has(tensor));
@@ -170,7 +190,15 @@ class Execution {
       const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
       const bytesWritten = factors.reduce((sum, step) => sum + tensorBytes(step), outcome.bytesWritten);
       const resumed = earlier !== undefined;
-      return this.#result(measured, { nonFinite, warnings, equalTo, bytesRead, bytesWritten, resumed });
+      return this.#result(measured, {
+        rounding: rounding.result() ?? null,
+        nonFinite,
+        warnings,
+        equalTo,
+        bytesRead,
+        bytesWritten,
+        resumed,
+      });
     } catch (error) {
       throw await this.#folder.abandon(error);
     }
@@ -264,11 +292,11 @@ class Execution {
   }
 
   /** Writes the factors of an adapter, which are few; a resumed run writes them again. */
-  async #writeFactors(): Promise<NonFinite[]> {
+  async #writeFactors(rounding: Rounding): Promise<NonFinite[]> {
     const [shard] = this.#layout.shards;
     if (!this.#adapter || !shard) return [];
     const path = join(this.#folder.partial, shard.name);
-    return writeFactors(path, this.#adapter.factors, shard.tensors, this.#options);
+    return writeFactors(path, this.#adapter.factors, shard.tensors, { ...this.#options, rounding });
   }
 
   async #finish(measured: Measured): Promise<string[]> {
@@ -303,7 +331,7 @@ class Execution {
       measured: Object.fromEntries(measured),
       kept: keptShares(this.#plan.measurements, found),
       changedShare: changedShare(this.#plan, found),
-      ...{ equalTo: null, resumed: false, alreadyComplete: false, nonFinite: [], warnings: [] },
+      ...{ rounding: null, equalTo: null, resumed: false, alreadyComplete: false, nonFinite: [], warnings: [] },
       ...of,
     };
   }

@@ -1,12 +1,17 @@
 // What a person should know about a result that was written or pushed.
+import { describeKept, losesChange } from "../../kernels/index.js";
 import { formatPercent } from "../../kit/printing/index.js";
 import { methodOf, type Plan } from "../recipe/recipe.js";
 import type { ExecuteResult } from "./execute-plan.js";
 import type { PushResult } from "./push.js";
 import { sourceLabels } from "./summary.js";
 
-export function writeNotes({ kept, changedShare, equalTo }: ExecuteResult, plan: Plan): string[] {
+export function writeNotes({ kept, changedShare, equalTo, rounding }: ExecuteResult, plan: Plan): string[] {
   const notes = keptNotes(kept, plan);
+  if (rounding) {
+    const advice = losesChange(rounding) ? ". Set dtype: float32 to keep all of it" : "";
+    notes.push(`rounding to ${describeKept(rounding)}${advice}`);
+  }
   if (changedShare !== null) {
     notes.push(`${formatPercent(changedShare)} of the parameters stay the expert's; the others are the base's`);
   }

@@ -13,7 +13,7 @@ import { planAdapter } from "../plan/adapter-plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
 import { type Plan, sourcesOf } from "../recipe/recipe.js";
 import { factorBytes, isCopied, tensorBytes } from "./adapter-factors.js";
-import { compileWrite, copied } from "./compile.js";
+import { baseOf, compileWrite, copied } from "./compile.js";
 
 /** Where the tensors of one layer, or those outside all layers, come from. */
 export interface Ownership {
@@ -64,7 +64,9 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
     const bytes = (elementCount(step.shape) * DTYPE_BITS[step.dtype]) / 8;
     const stored = copied(step, resolver);
     if (stored) copies++;
-    const read: Job[] = stored ? [] : [{ kind: "delta", name: step.tensor, value: resolver.evaluation(step.value) }];
+    const base = stored ? undefined : baseOf(step, resolver, sources);
+    const value = resolver.evaluation(step.value);
+    const read: Job[] = stored ? [] : [{ kind: "delta", name: step.tensor, value, ...(base ? { minus: base } : {}) }];
     bytesToRead += stored ? stored.bytes : countBytes(read).read;
     bytesToWrite += bytes;
   }

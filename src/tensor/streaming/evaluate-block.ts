@@ -324,6 +324,13 @@ export class Evaluator {
     return this.sums([evaluation], begin, end)[0] as number;
   }
 
+  /** Copies of elements [begin, end) of a value and of its base, in float32. */
+  pair(value: Evaluation, base: Evaluation, begin: number, end: number) {
+    const [exact = 0, before = 0] = this.sums([value, base], begin, end);
+    const copy = (address: number) => this.kernels.floats(address, end - begin).slice();
+    return { exact: copy(exact), base: copy(before) };
+  }
+
   /** Elements [begin, end) of several evaluations in float32; returns an address for each. */
   sums(evaluations: readonly Evaluation[], begin: number, end: number): number[] {
     this.#compile(evaluations);

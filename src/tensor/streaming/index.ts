@@ -20,6 +20,7 @@ export {
   requireFloat,
   type Stored,
   type StoredTerm,
+  storedTerms,
   type Target,
 } from "./program.js";
 export { blockRowsFor, PURSUED } from "./pursuit.js";

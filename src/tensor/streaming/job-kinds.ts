@@ -3,6 +3,8 @@ import {
   bytesPerValue,
   Converter,
   encodedBytes,
+  type KernelDType,
+  keptSums,
   type SplitEncoding,
   splitBlocks,
   splitBytes,
@@ -108,24 +110,38 @@ const compare: NumberKind<CompareJob> = {
     },
 };
 
+let ownConverter: Converter | undefined;
+/** Of this thread, with memory of its own; few merges need it. */
+function converter(): Converter {
+  ownConverter ??= new Converter();
+  return ownConverter;
+}
+
+/** Result per piece: values that are not finite, those that the merge made, and with a base the sums of `keptSums`. */
 const write: NumberKind<WriteJob> = {
-  begin: ({ outputs, evaluator }) => {
-    let converter: Converter | undefined;
-    return (job, begin, end) => {
+  begin:
+    ({ outputs, evaluator }) =>
+    (job, begin, end) => {
       const { value, to: target, rounded } = job;
-      const counts: [number, number] = [0, 0];
+      const counts = [0, 0, 0, 0, 0, 0];
+      const add = (at: number, numbers: readonly number[]) => {
+        for (const [i, one] of numbers.entries()) counts[at + i] = (counts[at + i] ?? 0) + one;
+      };
       const dtype = requireRounded(rounded ?? target.dtype);
-      if (rounded) converter ??= new Converter();
       eachBlock(job, begin, end, (from, to) => {
+        const pair = job.base && evaluator.pair(value, job.base, from, to);
         const { bytes, nonFinite, made } = evaluator.round(value, from, to, dtype);
-        const written = rounded && converter ? bytesOf(converter.decode(rounded, bytes)) : bytes;
+        const written = rounded ? bytesOf(converter().decode(rounded, bytes)) : bytes;
         outputs.write(target.file, target.offset + from * bytesPerElement(target.dtype), written);
-        counts[0] += nonFinite;
-        counts[1] += made;
+        add(0, [nonFinite, made]);
+        if (!pair) return;
+        const type = dtype as KernelDType;
+        const kept = converter().decode(type, bytes.slice());
+        const roundedBase = converter().decode(type, converter().encode(type, pair.base).bytes);
+        add(2, keptSums({ ...pair, rounded: kept, roundedBase }));
       });
       return counts;
-    };
-  },
+    },
 };
 
 const encode: NumberKind<EncodeJob> = {

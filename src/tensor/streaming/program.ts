@@ -185,6 +185,8 @@ export interface WriteJob extends OfValue {
   readonly to: Target;
   /** Element type that values are rounded to before they are written as float32, which holds them. Default: that of `to`. */
   readonly rounded?: KernelDType;
+  /** Values of the base, to measure what of the change survives rounding to a 16-bit type; float32 values, too. */
+  readonly base?: Evaluation | undefined;
 }
 
 /**
@@ -395,6 +397,8 @@ export function evaluationsOf(job: Job): readonly Evaluation[] {
       return job.values;
     case "joint":
       return job.jobs.map(({ value }) => value);
+    case "write":
+      return job.base ? [job.value, job.base] : [job.value];
     default:
       return [job.value];
   }

@@ -184,7 +184,7 @@ const CLOSED = ["sets", "map", "filter"];
 /** Fields by the mapping that they are in, with its title. */
 export function dataFields(): { readonly title: string; readonly fields: readonly SchemaField[] }[] {
   const [pair, text, conversation, translation] = mappingSchema.options;
-  const [column, characters, tokens] = filterSchema.options;
+  const [column, characters, tokens, without] = filterSchema.options;
   const sections: [string, z.ZodType][] = [
     ["`data`, where it is more than a set or a list of sets", mixtureFields],
     ["A set", setFields],
@@ -195,6 +195,7 @@ export function dataFields(): { readonly title: string; readonly fields: readonl
     ["A filter of a column", column],
     ["A filter of characters", characters],
     ["A filter of tokens", tokens],
+    ["A filter of words", without],
   ];
   return sections.map(([title, schema]) => ({ title, fields: schemaFields(schema, { closed: CLOSED }) }));
 }

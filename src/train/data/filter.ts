@@ -32,11 +32,26 @@ const charactersFilter = z.strictObject({
   }),
 });
 
+/** A word, or its beginning, end or middle: `math*`, `*数学*`. */
+const word = z
+  .string()
+  .regex(/^\*?[^*\s](?:[^*]*[^*\s])?\*?$/, "must be a word or words, with * for more letters at either end only");
+
+const withoutFilter = z.strictObject({
+  without: z.strictObject({
+    words: z
+      .array(word)
+      .min(1)
+      .describe("words, in any case; `math*` is every word that begins so, `*数学*` the letters anywhere"),
+    of: z.enum(["all", "prompt", "response"]).default("all").describe("which messages must not have them"),
+  }),
+});
+
 const tokensFilter = z.strictObject({ tokens: z.strictObject(range) });
 
 /** One filter of a declaration. */
-export const filterSchema = z.union([columnFilter, charactersFilter, tokensFilter], {
-  error: "must be a filter of a column, of characters or of tokens",
+export const filterSchema = z.union([columnFilter, charactersFilter, tokensFilter, withoutFilter], {
+  error: "must be a filter of a column, of characters, of tokens or of words (without)",
 });
 
 export type FilterDeclaration = z.output<typeof filterSchema>;
@@ -68,6 +83,8 @@ export function compileFilters(declarations: readonly FilterDeclaration[]): Filt
       const { of, ...limits } = declaration.characters;
       const name = of === "all" ? "characters" : `characters of ${of}`;
       ofExamples.push(...rangeFilters(name, limits, (example: Example) => charactersOf(example, of)));
+    } else if ("without" in declaration) {
+      ofExamples.push(wordsFilter(declaration.without));
     } else ofTokens.push(...rangeFilters("tokens", declaration.tokens, (count: number) => count));
   }
   return { columns: [...columns], ofRows, ofExamples, ofTokens };
@@ -96,9 +113,29 @@ function rangeFilters<T>(
   return filters;
 }
 
-/** Unicode code points of messages; system messages belong to the prompt. */
-function charactersOf({ messages }: Example, of: "all" | "prompt" | "response"): number {
-  const counted = messages.filter(({ role }) => of === "all" || (of === "response") === (role === "assistant"));
+function wordsFilter({ words, of }: z.output<typeof withoutFilter>["without"]): Named<Example> {
+  const letter = "[\\p{L}\\p{M}\\p{N}]";
+  const patterns = words.map((written) => {
+    const begin = written.startsWith("*") ? "" : `(?<!${letter})`;
+    const end = written.endsWith("*") ? "" : `(?!${letter})`;
+    return `${begin}${escaped(written.replaceAll("*", ""))}${end}`;
+  });
+  const pattern = new RegExp(patterns.join("|"), "iu");
+  const passes = (example: Example) => !messagesOf(example, of).some(({ content }) => pattern.test(content));
+  return { name: `free of ${words.join(", ")}`, passes };
+}
+
+/** Text in a regular expression with the flag u. */
+const escaped = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+
+/** System messages belong to the prompt. */
+function messagesOf({ messages }: Example, of: "all" | "prompt" | "response") {
+  return messages.filter(({ role }) => of === "all" || (of === "response") === (role === "assistant"));
+}
+
+/** Unicode code points of messages. */
+function charactersOf(example: Example, of: "all" | "prompt" | "response"): number {
+  const counted = messagesOf(example, of);
   // The second half of a surrogate pair is not counted.
   return counted.reduce((sum, { content }) => sum + content.replace(/[\uDC00-\uDFFF]/g, "").length, 0);
 }

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fillTemplate, parseTemplate, valueAt } from "../../kit/settings/index.js";
-import type { Mapped } from "./example.js";
+import type { Example, Mapped } from "./example.js";
 import { compileField } from "./field.js";
 import { compileFilters, filterSchema } from "./filter.js";
 import { compileMapping, mappingSchema } from "./mapping.js";
@@ -283,5 +283,32 @@ describe("filters", () => {
     expect(passing("abc", "a")).toEqual([false, true, true]);
     expect(passing("abc", "abcd")).toEqual([true, false, false]);
     expect(ofTokens.map(({ passes }) => [3, 4].map((count) => passes(count)))).toEqual([[false, true]]);
+  });
+
+  it("leaves out examples with words, whole or not, in prompts or replies", () => {
+    const passing = (without: object) => {
+      const [filter] = filters([{ without }]).ofExamples;
+      const talk = (prompt: string, response: string): Example => ({
+        messages: [
+          { role: "user", content: prompt },
+          { role: "assistant", content: response },
+        ],
+      });
+      const talks = [
+        talk("Do the MATH.", "ok"),
+        talk("aftermath", "ok"),
+        talk("Hi", "mathematics"),
+        talk("数学の本", "ok"),
+      ];
+      return [filter?.name, talks.map((one) => filter?.passes(one))];
+    };
+    expect(passing({ words: ["math"] })).toEqual(["free of math", [false, true, true, true]]);
+    expect(passing({ words: ["math*"] })).toEqual(["free of math*", [false, true, false, true]]);
+    expect(passing({ words: ["*math*", "*数学*"] })).toEqual(["free of *math*, *数学*", [false, false, false, false]]);
+    expect(passing({ words: ["math*"], of: "prompt" })[1]).toEqual([false, true, true, true]);
+    expect(passing({ words: ["a.+(b", "do the"] })[1]).toEqual([false, true, true, true]);
+    for (const word of ["", "*", "a*b", " a"]) {
+      expect(filterSchema.safeParse({ without: { words: [word] } }).success, word).toBe(false);
+    }
   });
 });

@@ -2,15 +2,15 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { computeBlends } from "../../engine/index.js";
 import { type CheckpointTensor, factorNames } from "../../formats/checkpoint/index.js";
-import { readTensorPieces, writeSharded } from "../../formats/safetensors/index.js";
-import { Converter, type KernelDType } from "../../kernels/index.js";
+import { readRange, readTensorPieces, writeSharded } from "../../formats/safetensors/index.js";
+import { Converter, type KeptChange, type KernelDType, Rounding } from "../../kernels/index.js";
 import { exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
-import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../../kit/index.js";
+import { bytesPerElement, DTYPE_BY_TORCH_NAME, isFloatDType } from "../../kit/index.js";
 import type { OpenedPlan, Step } from "../../merge/index.js";
 import { writeCompanions } from "../../merge/output/index.js";
 import { Resolver } from "../../tensor/expressions/index.js";
 import type { Run } from "../run/run-schema.js";
-import { encodeValues, type LoraPlan, writeAdapter } from "./lora.js";
+import { encodeMeasured, encodeValues, type LoraPlan, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
 
 /** Steps, loss and configuration of a checkpoint. */
@@ -26,26 +26,38 @@ export interface CheckpointToWrite {
   readonly reverted?: ReadonlySet<string>;
   /** Tokens that end an answer; generation_config.json names all of them. */
   readonly stopIds?: readonly number[];
-  readonly provenance: unknown;
+  readonly provenance: object;
 }
 
 /**
  * Writes a checkpoint, or an adapter where factors were trained.
+ * @returns how much of the change from the base its element type keeps; undefined if nothing was rounded
  * @throws DiskFullError if there is no room; nothing is left of it then
  */
-export async function writeCheckpoint(folder: string, checkpoint: CheckpointToWrite): Promise<void> {
+export async function writeCheckpoint(folder: string, checkpoint: CheckpointToWrite): Promise<KeptChange | undefined> {
   const fill = async (partial: string) => {
-    if (checkpoint.lora) await writeFactors(partial, checkpoint, checkpoint.lora);
-    else await writeWeights(partial, checkpoint);
-    await writeFile(join(partial, TRAINING_FILE), `${JSON.stringify(checkpoint.provenance, null, 2)}\n`);
+    const converter = new Converter();
+    const rounding = new Rounding(converter);
+    if (checkpoint.lora) await writeFactors(partial, checkpoint, checkpoint.lora, rounding);
+    else await writeWeights(partial, checkpoint, converter, rounding);
+    const kept = rounding.result();
+    const provenance = { ...checkpoint.provenance, ...(kept ? { kept } : {}) };
+    await writeFile(join(partial, TRAINING_FILE), `${JSON.stringify(provenance, null, 2)}\n`);
+    return kept;
   };
-  await writeFolder(folder, "the checkpoint", fill, { replace: true, retry: "resume" });
+  return await writeFolder(folder, "the checkpoint", fill, { replace: true, retry: "resume" });
 }
 
-async function writeFactors(folder: string, { parameters, baseName, dtype }: CheckpointToWrite, plan: LoraPlan) {
+async function writeFactors(
+  folder: string,
+  { parameters, baseName, dtype }: CheckpointToWrite,
+  plan: LoraPlan,
+  rounding: Rounding,
+) {
   const valuesOf = (name: string) => parameters.get(name)?.weights ?? new Float32Array();
   await writeAdapter(folder, {
     plan,
+    rounding,
     base: baseName,
     factors: (module) => {
       const names = factorNames(module);
@@ -55,7 +67,12 @@ async function writeFactors(folder: string, { parameters, baseName, dtype }: Che
   });
 }
 
-async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Promise<void> {
+async function writeWeights(
+  folder: string,
+  checkpoint: CheckpointToWrite,
+  converter: Converter,
+  rounding: Rounding,
+): Promise<void> {
   const { base, parameters, dtype, reverted = new Set() } = checkpoint;
   const asked = base.plan.steps.map((step) => withDType(step, dtype));
   const isTrained = ({ tensor }: Step) => parameters.has(tensor) && !reverted.has(tensor);
@@ -65,7 +82,16 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
     const blends = await computeBlends([step], base.sources, new Map());
     return new Uint8Array(blends.get(step.tensor) as SharedArrayBuffer);
   };
-  const converter = new Converter();
+  /** Values of the base, in pieces; a base that is merged on the fly is not measured. */
+  const baseOf = (step: Step) => {
+    const stored = resolver.stored(step.value);
+    if (!stored || !["F32", "F16", "BF16"].includes(stored.dtype)) return undefined;
+    const size = bytesPerElement(stored.dtype);
+    return async (from: number, to: number) => {
+      const bytes = await readRange(stored.file, stored.offset + from * size, stored.offset + to * size);
+      return converter.decode(stored.dtype as KernelDType, bytes);
+    };
+  };
   const tensors = asked.map((step) => {
     const { tensor: name, shape } = step;
     // Computed when it is written, as all of them would be another copy of the model.
@@ -75,7 +101,12 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
       dtype: step.dtype,
       get data() {
         const weights = isTrained(step) ? parameters.get(name)?.weights : undefined;
-        if (weights) return encodeValues(converter, name, step.dtype as KernelDType, weights);
+        if (weights) {
+          const dtype = step.dtype as KernelDType;
+          const before = baseOf(step);
+          if (dtype === "F32" || !before) return encodeValues(converter, name, dtype, weights);
+          return encodeMeasured(converter, name, dtype, weights, rounding, before);
+        }
         if (!isStored(step)) return computed(step);
         const stored = resolver.stored(step.value) as CheckpointTensor;
         return readTensorPieces(stored.file, stored);

@@ -11,7 +11,7 @@ import {
   peftTargets,
 } from "../../formats/checkpoint/index.js";
 import { type TensorToWrite, writeSafetensors } from "../../formats/safetensors/index.js";
-import { Converter, type KernelDType } from "../../kernels/index.js";
+import { Converter, type KernelDType, type Rounding } from "../../kernels/index.js";
 import { Random, RecipeError } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import type { LoraSettings } from "../run/run-schema.js";
@@ -216,6 +216,8 @@ export interface WriteAdapterOptions {
   readonly base: string;
   /** Element type of the factors; default F32, as PEFT saves them. */
   readonly dtype?: KernelDType;
+  /** Adds up what rounding to it keeps. */
+  readonly rounding?: Rounding | undefined;
 }
 
 /**
@@ -223,14 +225,16 @@ export interface WriteAdapterOptions {
  * @throws RecipeError if values of a factor are not finite in this dtype
  */
 export async function writeAdapter(folder: string, options: WriteAdapterOptions): Promise<void> {
-  const { plan, factors, base, dtype = "F32" } = options;
+  const { plan, factors, base, dtype = "F32", rounding } = options;
   const converter = new Converter();
+  const encoded = (name: string, values: Float32Array) =>
+    rounding ? encodeMeasured(converter, name, dtype, values, rounding) : encodeValues(converter, name, dtype, values);
   const tensors = plan.modules.flatMap((module): TensorToWrite[] => {
     const { a, b } = factorsOf(module, plan.settings.rank);
     const values = factors(module);
     return [
-      { ...a, dtype, data: encodeValues(converter, a.name, dtype, values.a) },
-      { ...b, dtype, data: encodeValues(converter, b.name, dtype, values.b) },
+      { ...a, dtype, data: encoded(a.name, values.a) },
+      { ...b, dtype, data: encoded(b.name, values.b) },
     ];
   });
   await writeSafetensors(join(folder, "adapter_model.safetensors"), tensors);
@@ -261,6 +265,27 @@ export function* encodeValues(
       ? `${what} do not fit float16. Save as bfloat16 or float32 (save_dtype) and resume.`
       : `${what} became infinite or NaN in training. Train again with a lower learning_rate.`,
   );
+}
+
+/**
+ * The same; adds up what rounding keeps of the change.
+ * @param before values [from, to) of the base; without it zeros
+ */
+export async function* encodeMeasured(
+  converter: Converter,
+  name: string,
+  dtype: KernelDType,
+  values: Float32Array,
+  rounding: Rounding,
+  before?: (from: number, to: number) => Promise<Float32Array>,
+): AsyncGenerator<Uint8Array> {
+  let from = 0;
+  for (const bytes of encodeValues(converter, name, dtype, values)) {
+    const to = Math.min(from + ENCODED, values.length);
+    rounding.add(dtype, values.subarray(from, to), bytes, await before?.(from, to));
+    yield bytes;
+    from = to;
+  }
 }
 
 export function adapterConfig({ settings, targets }: LoraPlan, base: string): Record<string, unknown> {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { KeptChange } from "../../kernels/index.js";
 import { AppendLog, exists, requireOutside } from "../../kit/files/index.js";
 import { CancelledError, LayergraftError, Random } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
@@ -67,6 +68,8 @@ class Trainer {
   #measured: { readonly loss: number; readonly samples: number } | undefined;
   /** Samples after which this process wrote its latest checkpoint. */
   #written = -1;
+  /** Of the latest checkpoint that this process wrote. */
+  #kept: KeptChange | undefined;
   readonly #states: BackgroundStates;
   /** When the latest state was taken. */
   #stateTaken = performance.now();
@@ -243,16 +246,17 @@ class Trainer {
     if (this.#written === samples) return;
     const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
     const found = { loss: finite(this.#loss), holdoutLoss };
-    await this.#write(this.#parts.folder.checkpoint(samples), { lora: this.#parts.options.lora }, found);
+    this.#kept = await this.#write(this.#parts.folder.checkpoint(samples), { lora: this.#parts.options.lora }, found);
     this.#written = samples;
+    if (this.#kept) this.#parts.log.add({ step: this.#progress.step, samples, kept: this.#kept });
   }
 
-  async #write(path: string, what: Pick<CheckpointToWrite, "lora" | "reverted">, found: object): Promise<void> {
+  async #write(path: string, what: Pick<CheckpointToWrite, "lora" | "reverted">, found: object) {
     const { run, base, baseName, stopIds } = this.#parts.options;
     const { parameters } = this.#parts.optimizer;
     const { step, samples, tokens } = this.#progress;
     const provenance = { step, samples, tokens, ...found, configuration: run };
-    await writeCheckpoint(path, { ...what, base, baseName, dtype: run.save_dtype, parameters, stopIds, provenance });
+    return writeCheckpoint(path, { ...what, base, baseName, dtype: run.save_dtype, parameters, stopIds, provenance });
   }
 
   async #saveWhenDue(): Promise<void> {
@@ -320,6 +324,7 @@ class Trainer {
       best: best === undefined ? null : this.#parts.folder.checkpoint(best),
       loss: finite(this.#loss),
       bestLoss: this.#progress.best?.score ?? null,
+      kept: this.#kept ?? null,
       log: this.#parts.folder.log,
       seconds: (performance.now() - this.#start) / 1000,
     };

@@ -25,6 +25,8 @@ const logSchema = z.object({
   loss: z.number().nullable().optional(),
   holdoutLoss: z.number().nullable().optional(),
   stream: z.string().optional(),
+  /** Of a checkpoint: how much of the change its element type keeps. */
+  kept: z.object({ dtype: z.enum(["bfloat16", "float16"]), elements: z.number(), error: z.number() }).optional(),
 });
 
 /** The lines of a run's log that are whole. */

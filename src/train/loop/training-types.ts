@@ -1,4 +1,5 @@
 import type { ModelSource } from "../../engine/index.js";
+import type { KeptChange } from "../../kernels/index.js";
 import type { OpenedPlan } from "../../merge/index.js";
 import type { Run } from "../run/run-schema.js";
 import type { RunSettings } from "../run/run-settings.js";
@@ -98,6 +99,8 @@ export interface TrainResult {
   readonly reverted: string | null;
   readonly loss: number | null;
   readonly bestLoss: number | null;
+  /** How much of the change the element type of the last checkpoint keeps; null where float32 keeps all of it. */
+  readonly kept: KeptChange | null;
   readonly stoppedEarly: boolean;
   readonly resumed: boolean;
   readonly log: string;

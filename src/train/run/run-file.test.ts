@@ -254,8 +254,29 @@ describe("settleRun", () => {
     expect(learningRateFactor(schedule, 49, steps)).toBe(1);
     expect(notes).toEqual([
       "sequence_length is 4096, but the model was trained on at most 2048 positions",
-      "the warmup of 50 steps is as long as the run of 50 steps: the rate never falls",
+      "warmup of 50 steps, run of 50 steps: the rate reaches 1e-4 at the last step and never falls. Set schedule.warmup to a share such as 10%, or train longer",
     ]);
+  });
+
+  it("reports a warmup in steps of over a quarter of the run, with steps and rate", () => {
+    const problem = (fields: object, samples = 40_000, sequences = samples) =>
+      settleRun(checkRun({ base: "b", out: "o", data: DATA, ...fields }), LLAMA, { samples, sequences }).warmupProblem;
+    // Rows of 98 and 350 tokens packed into 1,024: 489 and 1,709 steps of eight sequences.
+    const paper = { preset: "paper/swahili-3" };
+    expect(problem({ ...paper, packing: true }, 40_000, 3907)).toBe(
+      "warmup of 1,000 steps, run of 489 steps: the rate ends at 4.89e-8 of 1e-7 and never falls. Packing makes few steps of many samples: set packing: false, or schedule.warmup to a share such as 10%",
+    );
+    expect(problem({ ...paper, packing: true }, 40_000, 13_672)).toMatch(
+      /^warmup of 1,000 steps, run of 1,709 steps: the rate reaches 1e-7 after 58\.5% of the run\. Packing/,
+    );
+    // As the paper: 5,000 steps of a language, 10,000 of mathematics.
+    expect([problem(paper), problem({ preset: "paper/math-2" })]).toEqual([undefined, undefined]);
+    const isProblem = (warmup: number | string, kind = "linear") =>
+      problem({ steps: 100, optimizer: { lr: 1e-7 }, schedule: { kind, warmup } }) !== undefined;
+    expect([25, 26, 100].map((warmup) => isProblem(warmup))).toEqual([false, true, true]);
+    // A share is meant, unless nothing is left of the run.
+    expect(["40%", "100%"].map((warmup) => isProblem(warmup))).toEqual([false, true]);
+    expect([isProblem("100%", "constant"), isProblem(101, "constant")]).toEqual([false, true]);
   });
 
   it("has factors for lora, and their defaults", () => {

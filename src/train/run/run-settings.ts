@@ -1,6 +1,7 @@
 import { formatCount } from "../../kit/printing/index.js";
 import { defaultRate, scaledPreset } from "./presets.js";
 import { type Run, type Schedule, warmupSteps } from "./run-schema.js";
+import { warmupProblem } from "./schedule.js";
 
 /** What of a run depends on the base and on the data. */
 export interface RunSettings {
@@ -13,6 +14,8 @@ export interface RunSettings {
   readonly schedule: Schedule;
   /** Samples between measurements of the held-out loss. */
   readonly evaluateEvery: number;
+  /** Why the warmup does not fit the run, which a plan refuses; also among the notes. */
+  readonly warmupProblem?: string | undefined;
   /** For people; usually empty. */
   readonly notes: readonly string[];
 }
@@ -60,11 +63,28 @@ export function settleRun(run: Run, model: RunModel, data: RunData): RunSettings
   const sequencesPerStep = run.batch * run.accumulation;
   const steps = stepsOf(run, data, sequencesPerStep);
   const schedule = { ...run.schedule, warmup: warmupSteps(run.schedule.warmup, steps) };
-  if (schedule.warmup >= steps && schedule.kind !== "constant") {
-    notes.push(`the warmup of ${schedule.warmup} steps is as long as the run of ${steps} steps: the rate never falls`);
-  }
+  const isShare = typeof run.schedule.warmup === "string";
+  const found = warmupProblem(schedule, { steps, peak: learningRate, isShare });
+  const problem = found === undefined ? undefined : `${found}. ${warmupAdvice(run)}`;
+  if (problem !== undefined) notes.push(problem);
   const evaluateEvery = run.holdout?.every_samples ?? run.checkpoints.every_samples;
-  return { learningRate, sequenceLength, steps, sequencesPerStep, schedule, evaluateEvery, notes };
+  return {
+    learningRate,
+    sequenceLength,
+    steps,
+    sequencesPerStep,
+    schedule,
+    evaluateEvery,
+    warmupProblem: problem,
+    notes,
+  };
+}
+
+/** What to change in a run that is short for its warmup. */
+function warmupAdvice({ packing, steps }: Run): string {
+  return packing && steps === undefined
+    ? "Packing makes few steps of many samples: set packing: false, or schedule.warmup to a share such as 10%"
+    : "Set schedule.warmup to a share such as 10%, or train longer";
 }
 
 function stepsOf({ steps, epochs, samples }: Run, data: RunData, perStep: number): number {

@@ -38,6 +38,38 @@ export function decaySteps({ decay_share: share }: Schedule, steps: number): num
   return Math.max(1, Math.round(share * steps));
 }
 
+/**
+ * Largest share of a run that a warmup in steps may take. The paper's language experts warm up for a fifth of theirs (arXiv
+ * 2410.01335, table 4: 1,000 of 5,000), so a share above a quarter comes from steps that were counted for a longer run.
+ */
+const MOST_WARMUP = 0.25;
+
+/**
+ * What is wrong with a warmup that leaves too little of a run, with its steps, those of the run, and the rate reached.
+ * @param run `peak`: full learning rate; `isShare`: whether the warmup was written as a share of the run
+ * @returns undefined if the warmup fits
+ */
+export function warmupProblem(
+  { kind, warmup }: Schedule,
+  { steps, peak, isShare }: { readonly steps: number; readonly peak: number; readonly isShare: boolean },
+): string | undefined {
+  const isUnfinished = warmup > steps || (warmup === steps && kind !== "constant");
+  if (!isUnfinished && (isShare || warmup <= MOST_WARMUP * steps)) return undefined;
+  const percent = Number(((100 * warmup) / steps).toPrecision(3));
+  const what =
+    warmup > steps
+      ? `the rate ends at ${rateText((peak * steps) / warmup)} of ${rateText(peak)} and never falls`
+      : isUnfinished
+        ? `the rate reaches ${rateText(peak)} at the last step and never falls`
+        : `the rate reaches ${rateText(peak)} after ${percent}% of the run`;
+  return `warmup of ${plural(warmup, "step")}, run of ${plural(steps, "step")}: ${what}`;
+}
+
+/** A learning rate with at most three digits: `2e-7`, `4.89e-8`. */
+export function rateText(rate: number): string {
+  return Number(rate.toPrecision(3)).toExponential();
+}
+
 /** For people: `linear, 1,000 steps of warmup`. */
 export function describeSchedule(schedule: Schedule, steps: number): string {
   const { kind, warmup, decay_shape: shape, floor } = schedule;

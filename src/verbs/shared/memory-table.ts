@@ -1,7 +1,8 @@
 // What a model takes in each way that runs or trains it, beside what is free.
 
 import { isAbsolute, join } from "node:path";
-import { estimateEngine, fitsIn, type MemoryEstimate, type ModelSource, openModelSource } from "../../engine/index.js";
+import { type ModelSource, openModelSource } from "../../engine/index.js";
+import { estimateEngine, fitsIn, type MemoryEstimate } from "../../engine/memory/index.js";
 import { FILE_TYPE_NAMES, type FileType, ggufPlanner } from "../../export/index.js";
 import { estimateExport, estimateGguf, isGguf } from "../../export/llama/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";

@@ -1,14 +1,14 @@
 // What a model takes in memory, from sizes alone, and the refusal of one that does not fit.
 
-import type { DecoderSpec } from "../families/index.js";
-import { elementCount, LayergraftError } from "../kit/index.js";
-import { describeFree, type FreeMemory, freeMemory } from "../kit/memory/index.js";
-import { formatBytes } from "../kit/printing/index.js";
-import { readSpec } from "./model/read-spec.js";
-import { cacheBytes, FLOAT32, keptBytes, weightSizes } from "./model/sizes.js";
-import type { ModelSource } from "./model-source.js";
-import { logitsTokens, PASS_TOKENS } from "./prefill.js";
-import { chunksOfLogits } from "./runtime/chunks.js";
+import type { DecoderSpec } from "../../families/index.js";
+import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
+import { type ErrorWhere, elementCount, LayergraftError } from "../../kit/index.js";
+import { describeFree, type FreeMemory, freeMemory } from "../../kit/memory/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
+import type { Step } from "../../merge/index.js";
+import { readSpec } from "../model/read-spec.js";
+import { cacheBytes, FLOAT32, keptBytes, logitsTokens, PASS_TOKENS, weightSizes } from "../model/sizes.js";
+import { chunksOfLogits } from "../runtime/chunks.js";
 
 /** Bytes at the peak, by what they are for; 0 where there is none. */
 export interface MemoryEstimate {
@@ -29,6 +29,14 @@ export interface MemoryEstimate {
   readonly spare: number;
   /** Weights that stay in their files, of which a pass reads rows or experts. Not part of the total. */
   readonly mapped: number;
+}
+
+/** What a model's source says of its sizes. */
+export interface SizedModel {
+  /** Display name. */
+  readonly name: string;
+  readonly config: CheckpointConfig;
+  readonly tensors: ReadonlyMap<string, Pick<Step, "dtype" | "shape">>;
 }
 
 /** What a model is run with. */
@@ -75,7 +83,7 @@ export const tokensOf = ({ contextLength }: DecoderSpec, { tokens }: MemoryUse):
  * for experts, which stay in their files.
  * @throws CheckpointError if the engine does not run the model
  */
-export function estimateEngine(source: Pick<ModelSource, "config" | "tensors" | "name">, use: MemoryUse = {}) {
+export function estimateEngine(source: SizedModel, use: MemoryUse = {}) {
   const spec = readSpec(source.config, source.tensors.keys());
   const { floats, largest, mapped } = weightSizes(spec, source);
   const pass = passSizes(spec, use);
@@ -122,7 +130,7 @@ export function derivedLogitsBytes({ vocabularySize }: DecoderSpec, tokens: numb
  * @param tokens those of a text
  */
 export function estimateFisher(
-  source: Pick<ModelSource, "config" | "tensors" | "name">,
+  source: SizedModel,
   { together, tokens }: { readonly together: number; readonly tokens: number },
 ): MemoryEstimate {
   const spec = readSpec(source.config, source.tensors.keys());
@@ -141,13 +149,14 @@ export function estimateFisher(
  * Refuses a model that does not fit into the engine.
  * @throws LayergraftError code `memory`
  */
-export function requireEngineMemory(source: Pick<ModelSource, "config" | "tensors" | "name">, use: MemoryUse): void {
+export function requireEngineMemory(source: SizedModel, use: MemoryUse): void {
   const elements = [...source.tensors.values()].reduce((sum, { shape }) => sum + elementCount(shape), 0);
   const advice = ({ bytes }: FreeMemory) => {
     const sizes = LLAMA_TYPES.map(({ type, bits }) => ({ type, size: (elements * bits) / 8 + LLAMA_PROGRAM }));
     const fitting = sizes.find(({ size }) => size <= bytes);
-    if (!fitting) return "Use a smaller model, or a machine with more memory.";
-    return `Run it in llama.cpp, which needs about ${formatBytes(fitting.size)}: --backend llama --type ${fitting.type}.`;
+    if (!fitting) return { text: "Use a smaller model, or a machine with more memory." };
+    const { type, size } = fitting;
+    return { text: `llama.cpp needs about ${formatBytes(size)} as ${type}.`, option: "llamaType", value: type };
   };
   requireMemory({ what: `${source.name} in float32`, estimate: estimateEngine(source, use), advice });
 }
@@ -155,6 +164,7 @@ export function requireEngineMemory(source: Pick<ModelSource, "config" | "tensor
 /** Bits of a weight in llama.cpp's usual types. */
 const LLAMA_TYPES = [
   { type: "q8_0", bits: 8.5 },
+  // 4.9 in the file, which stays mapped while llama.cpp packs them again for the processor.
   { type: "q4_k_m", bits: 8 },
 ];
 const LLAMA_PROGRAM = 500e6;
@@ -167,8 +177,13 @@ export function requireRoom(spec: DecoderSpec, use: MemoryUse): void {
   const estimate = summed(passSizes(spec, use));
   const { texts = 1, tokens } = use;
   const what = `Computing ${texts === 1 ? "a text" : `${texts} texts at once`} of ${tokens} tokens`;
-  const advice = () => `Use ${texts > 1 ? "a smaller batch (--batch), or " : ""}shorter texts or answers.`;
+  const advice = () => ({ text: `Use ${texts > 1 ? "a smaller batch, or " : ""}shorter texts or answers.` });
   requireMemory({ what, estimate, advice });
+}
+
+/** What to do where memory does not suffice: sentences, and the option that they are about. */
+export interface MemoryAdvice extends Pick<ErrorWhere, "option" | "value"> {
+  readonly text: string;
 }
 
 /** What would take the memory, and what to do where it does not fit. */
@@ -176,8 +191,8 @@ export interface MemoryNeed {
   /** Beginning of the sentence, such as "qwen in float32". */
   readonly what: string;
   readonly estimate: MemoryEstimate;
-  /** Sentences about the way that does fit. Default: none. */
-  readonly advice?: ((free: FreeMemory) => string) | undefined;
+  /** The way that does fit. Default: none. */
+  readonly advice?: ((free: FreeMemory) => MemoryAdvice) | undefined;
 }
 
 /** Bytes that must be free: those of the program are taken already. */
@@ -200,10 +215,11 @@ export function requireMemory({ what, estimate, advice }: MemoryNeed, free = fre
     .filter(([, bytes]) => bytes >= counted / 100)
     .map(([part, bytes]) => `${part} ${formatBytes(bytes)}`);
   const least = Math.ceil((1.1 * counted) / 1e9);
-  const way = [...(advice ? [advice(free)] : []), `To try anyway, set LAYERGRAFT_MEMORY=${least}GB.`].join(" ");
+  const { text, ...option } = advice?.(free) ?? {};
+  const way = `${text === undefined ? "" : `${text} `}To try anyway, set LAYERGRAFT_MEMORY=${least}GB.`;
   throw new LayergraftError(
     "memory",
     `${what} needs about ${formatBytes(counted)} of memory (${parts.join(", ")}), but ${describeFree(free)}. ${way}`,
-    { expected: `${Math.round(counted)}`, actual: `${Math.round(free.bytes)}` },
+    { expected: `${Math.round(counted)}`, actual: `${Math.round(free.bytes)}`, ...option },
   );
 }

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { temporaryFolder, writeTiny } from "../../test/support/checkpoints.js";
-import { openEngine } from "./engine.js";
-import { estimateEngine, fitsIn, requireRoom } from "./memory.js";
-import { readSpec } from "./model/read-spec.js";
-import { openModelSource } from "./model-source.js";
+import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { openEngine } from "../engine.js";
+import { readSpec } from "../model/read-spec.js";
+import { openModelSource } from "../model-source.js";
+import { estimateEngine, fitsIn, requireRoom } from "./estimate.js";
 
 const folder = temporaryFolder();
 afterEach(() => vi.unstubAllEnvs());

@@ -1,0 +1,12 @@
+export {
+  derivedLogitsBytes,
+  estimateEngine,
+  fitsIn,
+  type MemoryAdvice,
+  type MemoryEstimate,
+  type MemoryUse,
+  programBytes,
+  requireMemory,
+  summed,
+  tokensOf,
+} from "./estimate.js";
