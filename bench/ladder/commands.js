@@ -104,6 +104,7 @@ const RUN = {
 };
 
 const gguf = (/** @type {Rung} */ { bytes }) => 0.32 * bytes; // q4_k_m of bfloat16
+const grams = (/** @type {Rung} */ { bytes }) => 2.4 * bytes; // float32 of [in, in] for [out, in], as of Llama 3.1 8B
 const once = (/** @type {Rung} */ { bytes }) => bytes;
 
 /** @param {string} name @param {string[]} args @param {number[]} [codes] @returns {Row} */
@@ -171,7 +172,10 @@ export const ROWS = [
     },
   },
   ...["fisher", "gram", "inputs", "activations"].map((kind) =>
-    look(`measure ${kind}`, [...measured(kind, "texts"), "--out", "OUT"]),
+    Object.assign(
+      look(`measure ${kind}`, [...measured(kind, "texts"), "--out", "OUT"]),
+      kind === "gram" ? { writes: grams } : {},
+    ),
   ),
   {
     name: "neurons",

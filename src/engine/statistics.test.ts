@@ -67,6 +67,14 @@ it("draws texts by seed, shortens them, and gives the same bytes each time", asy
   expect(await measure(model, { length: 4 })).toMatchObject({ texts: 3, tokens: 10 });
 });
 
+it.each(STATISTICS)("refuses %s where memory does not suffice", async (kind) => {
+  vi.stubEnv("LAYERGRAFT_MEMORY", "1kB");
+  const measuring = measure(modelOf("phi3"), { kind });
+  await expect(measuring).rejects.toMatchObject({ code: "memory" });
+  await expect(measuring).rejects.toThrow(new RegExp(`^Measuring ${kind} of phi3 needs about .* of memory`));
+  vi.unstubAllEnvs();
+});
+
 it("reads many texts together as one by one", async () => {
   const model = modelOf("phi3");
   const values = async () => [...(await readFolder(out)).values()].flatMap(toNumbers);

@@ -146,6 +146,34 @@ export function estimateFisher(
 }
 
 /**
+ * What measuring statistics of the inputs of a layer's matrices takes at its peak.
+ * @param weights elements of each weight of the layer
+ * @param statistics elements of each statistic
+ * @param tokens those of all texts, whose states are kept between layers
+ * @param together most tokens that are read at once
+ * @param longest those of the longest text
+ */
+export function estimateInputs(
+  spec: DecoderSpec,
+  given: {
+    readonly weights: readonly number[];
+    readonly statistics: readonly number[];
+    readonly tokens: number;
+    readonly together: number;
+    readonly longest: number;
+  },
+): MemoryEstimate {
+  const { weights, statistics, tokens, together, longest } = given;
+  const sum = (elements: readonly number[]) => FLOAT32 * elements.reduce((total, one) => total + one, 0);
+  return summed({
+    weights: sum(weights) + FLOAT32 * Math.max(0, ...weights),
+    optimizer: MEASURED_COPIES * sum(statistics),
+    activations: 2 * FLOAT32 * tokens * spec.hidden + passBytes(spec, together, longest),
+    program: programBytes(spec),
+  });
+}
+
+/**
  * Refuses a model that does not fit into the engine.
  * @throws LayergraftError code `memory`
  */

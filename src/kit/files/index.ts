@@ -8,6 +8,7 @@ export {
   isFile,
   readBounded,
   readJsonObject,
+  requireSpace,
   rewriteJson,
   rewrittenJson,
   stampOf,
