@@ -11,7 +11,7 @@ import { PROMPT, ROWS, writeInputs } from "./commands.js";
 import { openRung, RUNGS } from "./models.js";
 import { peersOf } from "./peers.js";
 import { printTable } from "./table.js";
-import { judge, watch } from "./watch.js";
+import { isError, judge, watch } from "./watch.js";
 
 /**
  * @typedef {{ outcome: "works" | "refused" | "failed" | "skipped", message: string, seconds: number, peakBytes: number,
@@ -154,10 +154,12 @@ async function run(steps, env, { seconds, bytes, refusalSeconds }) {
       env,
       ...(meanwhile
         ? {
-            meanwhile: (line, stop) =>
+            meanwhile: (line, stop) => {
+              if (isError(line)) return; // it ends by itself
               void ask(line)
                 .then((answer) => answers.push(answer))
-                .finally(stop),
+                .finally(stop);
+            },
           }
         : {}),
     });

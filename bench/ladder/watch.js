@@ -126,8 +126,8 @@ export function judge(ended, { codes, refusalSeconds }) {
   return { outcome: "refused", message };
 }
 
-/** @param {string} stdout */
-const isError = (stdout) => /^\{"code":/m.test(stdout);
+/** Whether a command has printed an error. @param {string} stdout */
+export const isError = (stdout) => /^\{"code":/m.test(stdout);
 
 /** The message of an error, from --json or from the terminal's text. @param {string} stdout @param {string} stderr */
 function messageOf(stdout, stderr) {
