@@ -30,6 +30,7 @@ export {
   markUsed,
   markWhileHeld,
   modelCacheSettings,
+  requireCacheSpace,
   requireWhole,
 } from "./model-cache.js";
 export {
