@@ -14,7 +14,7 @@ import { printTable } from "./table.js";
 import { isError, judge, watch } from "./watch.js";
 
 /**
- * @typedef {{ outcome: "works" | "refused" | "failed" | "skipped", message: string, seconds: number, peakBytes: number,
+ * @typedef {{ outcome: "works" | "refused" | "failed" | "skipped", message: string, seconds: number, cpuSeconds: number, peakBytes: number,
  *   ownBytes: number, command: string }} Cell
  */
 /** @typedef {{ machine: string, cells: Record<string, Record<string, Cell>>, peers: Record<string, Record<string, Cell>> }} Results */
@@ -65,7 +65,9 @@ export async function benchmarkLadder(args) {
     kind[rung][row] = cell;
     writeFileSync(file, JSON.stringify(results, null, 1));
     const peak = `${(cell.peakBytes / 1e9).toFixed(2)} GB`;
-    console.log(`${rung}  ${row}  ${cell.outcome}  ${cell.seconds.toFixed(1)} s  ${peak}  ${cell.message}`);
+    console.log(
+      `${rung}  ${row}  ${cell.outcome}  ${cell.seconds.toFixed(1)} s (CPU ${cell.cpuSeconds.toFixed(1)})  ${peak}  ${cell.message}`,
+    );
   };
   for (const name of values.rung.split(",")) {
     const rung = await openRung(name, {
@@ -126,14 +128,30 @@ function matcher(only) {
 }
 
 /** @param {string} message @returns {Cell} */
-const skipped = (message) => ({ outcome: "skipped", message, seconds: 0, peakBytes: 0, ownBytes: 0, command: "" });
+const skipped = (message) => ({
+  outcome: "skipped",
+  message,
+  seconds: 0,
+  cpuSeconds: 0,
+  peakBytes: 0,
+  ownBytes: 0,
+  command: "",
+});
 
 /**
  * @param {import("./watch.js").Ended} ended @param {{ outcome: Cell["outcome"], message: string }} verdict @param {string[]} command
  * @returns {Cell}
  */
-function cellOf({ seconds, peakBytes, ownBytes }, { outcome, message }, command) {
-  return { outcome, message: message.slice(0, 1000), seconds, peakBytes, ownBytes, command: command.join(" ") };
+function cellOf({ seconds, cpuSeconds, peakBytes, ownBytes }, { outcome, message }, command) {
+  return {
+    outcome,
+    message: message.slice(0, 1000),
+    seconds,
+    cpuSeconds,
+    peakBytes,
+    ownBytes,
+    command: command.join(" "),
+  };
 }
 
 /**
@@ -171,9 +189,15 @@ async function run(steps, env, { seconds, bytes, refusalSeconds }) {
     if (verdict.outcome !== "works") break;
   }
   const last = cells.at(-1) ?? skipped("no steps");
+  const sum = (/** @type {"seconds" | "cpuSeconds"} */ of) => cells.reduce((total, cell) => total + cell[of], 0);
   const most = (/** @type {"peakBytes" | "ownBytes"} */ of) => Math.max(...cells.map((cell) => cell[of]));
-  const total = cells.reduce((sum, cell) => sum + cell.seconds, 0);
-  return { ...last, seconds: total, peakBytes: most("peakBytes"), ownBytes: most("ownBytes") };
+  return {
+    ...last,
+    seconds: sum("seconds"),
+    cpuSeconds: sum("cpuSeconds"),
+    peakBytes: most("peakBytes"),
+    ownBytes: most("ownBytes"),
+  };
 }
 
 /** What is wrong with a completion of the server whose line this is; "" if nothing. @param {string} line */
