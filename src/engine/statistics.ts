@@ -15,6 +15,7 @@ import type { Node } from "./graph/node.js";
 import {
   estimateFisher,
   estimateInputs,
+  fitsIn,
   type MemoryEstimate,
   type MemoryNeed,
   requireMemory,
@@ -107,7 +108,7 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   const tokens = ids.reduce((sum, one) => sum + one.length, 0);
   const parts = (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);
   for (const { estimate } of parts) {
-    requireMemory({ what: `Measuring ${kind} of ${source.name}`, estimate, advice: adviceFor(kind, source) });
+    requireMemory({ what: `Measuring ${kind} of ${source.name}`, estimate, advice: adviceFor(source, ids, options) });
   }
   let current: { readonly part: StatisticsPart; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
   const valuesOf = async (part: StatisticsPart, name: string): Promise<Float32Array> => {
@@ -141,11 +142,21 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   return { kind, out: target, texts: ids.length, tokens, tensors: tensors.length };
 }
 
-function adviceFor(kind: StatisticsKind, source: ModelSource): MemoryNeed["advice"] {
-  if (kind !== "fisher" || isMixture(source)) {
-    return () => ({ text: "Use a smaller model, or a machine with more memory." });
-  }
-  return () => ({ text: "Measure inputs or gram instead, which need one layer at a time." });
+/** The kinds that fit in the place of fisher, as they are measured layer by layer. */
+function adviceFor(
+  source: ModelSource,
+  texts: readonly (readonly number[])[],
+  options: StatisticsOptions,
+): MemoryNeed["advice"] {
+  const others = options.kind === "fisher" && !isMixture(source) ? (["inputs", "gram"] as const) : [];
+  return (free) => {
+    const fitting = others.filter((kind) => {
+      const parts = tokenParts(source, texts, { ...options, kind, onProgress: undefined });
+      return parts.every(({ estimate }) => fitsIn(estimate, free));
+    });
+    if (fitting.length === 0) return { text: "Use a smaller model, or a machine with more memory." };
+    return { text: `Measure ${fitting.join(" or ")} instead, one layer at a time.` };
+  };
 }
 
 const isMixture = ({ config, tensors }: ModelSource): boolean => Boolean(readSpec(config, tensors.keys()).routing);
