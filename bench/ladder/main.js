@@ -117,14 +117,14 @@ export async function benchmarkLadder(args) {
   }
 }
 
-/** @param {string | undefined} only names or beginnings of names @returns {(name: string) => boolean} */
+/** @param {string | undefined} only names or beginnings of names, with = before those that have no more words @returns {(name: string) => boolean} */
 function matcher(only) {
   const names = only
     ?.split(";")
     .flatMap((part) => part.split(","))
     .map((part) => part.trim());
   return (name) =>
-    names?.some((one) => name === one || name.startsWith(`${one} `) || name.startsWith(`${one},`)) ?? true;
+    names?.some((one) => `=${name}` === one || `${name} `.startsWith(`${one} `) || name.startsWith(`${one},`)) ?? true;
 }
 
 /** @param {string} message @returns {Cell} */
