@@ -54,13 +54,15 @@ const SOURCES = {
 };
 
 /** What the recipes say, and mergekit's form of them where it has one. @param {Rung} rung */
-export function recipesOf({ base, a, b }) {
+export function recipesOf({ base, a, b, isFile }) {
+  // A GGUF file has other types than the folders of its experts.
+  const dtype = isFile ? { dtype: "bfloat16" } : {};
   return {
-    soup: { method: "soup", models: [base, a] },
-    swap: { method: "swap", task: base, language: a },
-    ties: { method: "ties", base, models: [a, b], density: 0.2, trim: "tensor" },
-    slerp: { method: "slerp", models: [base, a], t: 0.5 },
-    della: { method: "della", base, models: [a, b], density: 0.4 },
+    soup: { method: "soup", models: [base, a], ...dtype },
+    swap: { method: "swap", task: base, language: a, ...dtype },
+    ties: { method: "ties", base, models: [a, b], density: 0.2, trim: "tensor", ...dtype },
+    slerp: { method: "slerp", models: [base, a], t: 0.5, ...dtype },
+    della: { method: "della", base, models: [a, b], density: 0.4, ...dtype },
   };
 }
 
@@ -197,8 +199,8 @@ export const ROWS = [
   {
     name: "swap, verify",
     writes: once,
-    steps: (at, { base, a }) => [
-      { args: ["swap", "--task", base, "--language", a, "--out", at("out"), "--force"] },
+    steps: (at) => [
+      { args: ["merge", at("swap.json"), "--out", at("out"), "--force"] },
       { args: ["verify", at("out")] },
     ],
   },
