@@ -224,11 +224,11 @@ export interface MemoryNeed {
 }
 
 /** Bytes that must be free: those of the program are taken already. */
-const needed = ({ total, program, spare }: MemoryEstimate): number => total - program - spare;
+export const bytesNeeded = ({ total, program, spare }: MemoryEstimate): number => total - program - spare;
 
 /** Whether what is estimated fits into memory that is free. */
 export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {
-  return needed(estimate) <= free.bytes;
+  return bytesNeeded(estimate) <= free.bytes;
 }
 
 /**
@@ -237,7 +237,7 @@ export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {
  */
 export function requireMemory({ what, estimate, advice }: MemoryNeed, free = freeMemory()): void {
   if (fitsIn(estimate, free)) return;
-  const counted = needed(estimate);
+  const counted = bytesNeeded(estimate);
   const { weights, optimizer, cache, logits, activations } = estimate;
   const parts = Object.entries({ weights, optimizer, cache, logits, activations })
     .filter(([, bytes]) => bytes >= counted / 100)

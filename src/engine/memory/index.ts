@@ -1,4 +1,5 @@
 export {
+  bytesNeeded,
   derivedLogitsBytes,
   estimateEngine,
   fitsIn,

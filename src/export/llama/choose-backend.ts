@@ -2,7 +2,7 @@
 
 import { isAbsolute, join } from "node:path";
 import { type EngineSource, type ModelSource, openModelSource } from "../../engine/index.js";
-import { estimateEngine, fitsIn, type MemoryEstimate, requireMemory } from "../../engine/memory/index.js";
+import { bytesNeeded, estimateEngine, fitsIn, type MemoryEstimate, requireMemory } from "../../engine/memory/index.js";
 import { loadRuntime } from "../../engine/runtime/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { LayergraftError, usageError } from "../../kit/index.js";
@@ -117,7 +117,7 @@ export async function chooseBackend(
   }
   if (fitting && library) {
     if (missing !== undefined) return inLlama("as ONNX Runtime is not installed");
-    return inLlama(`as float32 needs ${formatBytes(estimate.total)} and ${formatBytes(free.bytes)} are free`);
+    return inLlama(`as float32 needs ${formatBytes(bytesNeeded(estimate))} and ${formatBytes(free.bytes)} are free`);
   }
   requireMemory({ what: `${opened.name} in float32`, estimate, advice: () => ({ text: adviceOf(exports, fitting) }) });
   return usual;
@@ -142,8 +142,8 @@ async function estimateExports(source: ModelSource): Promise<readonly SizedExpor
 /** What to do about a model that does not fit, where llama.cpp is not installed or does not help. */
 function adviceOf(exports: readonly SizedExport[] | LayergraftError, fitting: SizedExport | undefined): string {
   if (exports instanceof LayergraftError) return exports.message;
-  const smallest = exports.reduce((a, b) => (a.size.total <= b.size.total ? a : b));
-  const needs = ({ type, size }: SizedExport) => `llama.cpp needs about ${formatBytes(size.total)} as ${type}`;
+  const smallest = exports.reduce((a, b) => (bytesNeeded(a.size) <= bytesNeeded(b.size) ? a : b));
+  const needs = ({ type, size }: SizedExport) => `llama.cpp needs about ${formatBytes(bytesNeeded(size))} as ${type}`;
   if (!fitting) return `${needs(smallest)}, which is too much, too.`;
   return `${needs(fitting)}. Install it next to layergraft: ${INSTALL_LLAMA}.`;
 }
