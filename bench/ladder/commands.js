@@ -54,13 +54,15 @@ const SOURCES = {
 };
 
 /** What the recipes say, and mergekit's form of them where it has one. @param {Rung} rung */
-export function recipesOf({ base, a, b }) {
+export function recipesOf({ base, a, b, isFile }) {
+  // A GGUF file has other types than the folders of its experts.
+  const dtype = isFile ? { dtype: "bfloat16" } : {};
   return {
-    soup: { method: "soup", models: [base, a] },
-    swap: { method: "swap", task: base, language: a },
-    ties: { method: "ties", base, models: [a, b], density: 0.2, trim: "tensor" },
-    slerp: { method: "slerp", models: [base, a], t: 0.5 },
-    della: { method: "della", base, models: [a, b], density: 0.4 },
+    soup: { method: "soup", models: [base, a], ...dtype },
+    swap: { method: "swap", task: base, language: a, ...dtype },
+    ties: { method: "ties", base, models: [a, b], density: 0.2, trim: "tensor", ...dtype },
+    slerp: { method: "slerp", models: [base, a], t: 0.5, ...dtype },
+    della: { method: "della", base, models: [a, b], density: 0.4, ...dtype },
   };
 }
 
@@ -104,6 +106,7 @@ const RUN = {
 };
 
 const gguf = (/** @type {Rung} */ { bytes }) => 0.32 * bytes; // q4_k_m of bfloat16
+const grams = (/** @type {Rung} */ { bytes }) => 2.4 * bytes; // float32 of [in, in] for [out, in], as of Llama 3.1 8B
 const once = (/** @type {Rung} */ { bytes }) => bytes;
 
 /** @param {string} name @param {string[]} args @param {number[]} [codes] @returns {Row} */
@@ -171,7 +174,10 @@ export const ROWS = [
     },
   },
   ...["fisher", "gram", "inputs", "activations"].map((kind) =>
-    look(`measure ${kind}`, [...measured(kind, "texts"), "--out", "OUT"]),
+    Object.assign(
+      look(`measure ${kind}`, [...measured(kind, "texts"), "--out", "OUT"]),
+      kind === "gram" ? { writes: grams } : {},
+    ),
   ),
   {
     name: "neurons",
@@ -193,8 +199,8 @@ export const ROWS = [
   {
     name: "swap, verify",
     writes: once,
-    steps: (at, { base, a }) => [
-      { args: ["swap", "--task", base, "--language", a, "--out", at("out"), "--force"] },
+    steps: (at) => [
+      { args: ["merge", at("swap.json"), "--out", at("out"), "--force"] },
       { args: ["verify", at("out")] },
     ],
   },

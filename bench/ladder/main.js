@@ -11,10 +11,10 @@ import { PROMPT, ROWS, writeInputs } from "./commands.js";
 import { openRung, RUNGS } from "./models.js";
 import { peersOf } from "./peers.js";
 import { printTable } from "./table.js";
-import { judge, watch } from "./watch.js";
+import { isError, judge, watch } from "./watch.js";
 
 /**
- * @typedef {{ outcome: "works" | "refused" | "failed" | "skipped", message: string, seconds: number, peakBytes: number,
+ * @typedef {{ outcome: "works" | "refused" | "failed" | "skipped", message: string, seconds: number, cpuSeconds: number, peakBytes: number,
  *   ownBytes: number, command: string }} Cell
  */
 /** @typedef {{ machine: string, cells: Record<string, Record<string, Cell>>, peers: Record<string, Record<string, Cell>> }} Results */
@@ -37,7 +37,7 @@ export async function benchmarkLadder(args) {
       seconds: { type: "string", default: "600" },
       memory: { type: "string", default: String(0.85 * totalmem()) },
       disk: { type: "string", default: "25e9" },
-      refusal: { type: "string", default: "20" },
+      refusal: { type: "string", default: "10" },
       again: { type: "boolean", default: false },
       keep: { type: "boolean", default: false },
       table: { type: "boolean", default: false },
@@ -50,7 +50,6 @@ export async function benchmarkLadder(args) {
     : { machine: describeMachine(), cells: {}, peers: {} };
   if (values.table) return printTable(results);
   mkdirSync(values.models, { recursive: true });
-  if (values.llama) process.env.NODE_LLAMA_CPP = resolve(values.llama);
   const limits = {
     seconds: Number(values.seconds),
     bytes: Number(values.memory),
@@ -66,7 +65,9 @@ export async function benchmarkLadder(args) {
     kind[rung][row] = cell;
     writeFileSync(file, JSON.stringify(results, null, 1));
     const peak = `${(cell.peakBytes / 1e9).toFixed(2)} GB`;
-    console.log(`${rung}  ${row}  ${cell.outcome}  ${cell.seconds.toFixed(1)} s  ${peak}  ${cell.message}`);
+    console.log(
+      `${rung}  ${row}  ${cell.outcome}  ${cell.seconds.toFixed(1)} s (CPU ${cell.cpuSeconds.toFixed(1)})  ${peak}  ${cell.message}`,
+    );
   };
   for (const name of values.rung.split(",")) {
     const rung = await openRung(name, {
@@ -86,7 +87,10 @@ export async function benchmarkLadder(args) {
         const bytes = row.writes?.(rung) ?? 0;
         if (bytes > limits.disk) return skipped(`writes ${(bytes / 1e9).toFixed(0)} GB`);
         clean();
-        return run(row.steps(at, rung), at("cache"), limits);
+        // Elsewhere it would run what does not fit into the engine, and each cell would export the model.
+        const llama = values.llama && (row.needsLlama || rung.isFile) ? resolve(values.llama) : undefined;
+        const env = { LAYERGRAFT_CACHE: at("cache"), ...(llama === undefined ? {} : { NODE_LLAMA_CPP: llama }) };
+        return run(row.steps(at, rung), env, limits);
       });
     }
     if (values.peers) {
@@ -113,32 +117,48 @@ export async function benchmarkLadder(args) {
   }
 }
 
-/** @param {string | undefined} only names or beginnings of names @returns {(name: string) => boolean} */
+/** @param {string | undefined} only names or beginnings of names, with = before those that have no more words @returns {(name: string) => boolean} */
 function matcher(only) {
   const names = only
     ?.split(";")
     .flatMap((part) => part.split(","))
     .map((part) => part.trim());
   return (name) =>
-    names?.some((one) => name === one || name.startsWith(`${one} `) || name.startsWith(`${one},`)) ?? true;
+    names?.some((one) => `=${name}` === one || `${name} `.startsWith(`${one} `) || name.startsWith(`${one},`)) ?? true;
 }
 
 /** @param {string} message @returns {Cell} */
-const skipped = (message) => ({ outcome: "skipped", message, seconds: 0, peakBytes: 0, ownBytes: 0, command: "" });
+const skipped = (message) => ({
+  outcome: "skipped",
+  message,
+  seconds: 0,
+  cpuSeconds: 0,
+  peakBytes: 0,
+  ownBytes: 0,
+  command: "",
+});
 
 /**
  * @param {import("./watch.js").Ended} ended @param {{ outcome: Cell["outcome"], message: string }} verdict @param {string[]} command
  * @returns {Cell}
  */
-function cellOf({ seconds, peakBytes, ownBytes }, { outcome, message }, command) {
-  return { outcome, message: message.slice(0, 1000), seconds, peakBytes, ownBytes, command: command.join(" ") };
+function cellOf({ seconds, cpuSeconds, peakBytes, ownBytes }, { outcome, message }, command) {
+  return {
+    outcome,
+    message: message.slice(0, 1000),
+    seconds,
+    cpuSeconds,
+    peakBytes,
+    ownBytes,
+    command: command.join(" "),
+  };
 }
 
 /**
  * Runs the steps of a row: the seconds of all, the most memory of one.
- * @param {import("./commands.js").Step[]} steps @param {string} cache @param {Limits} limits @returns {Promise<Cell>}
+ * @param {import("./commands.js").Step[]} steps @param {Record<string, string>} env @param {Limits} limits @returns {Promise<Cell>}
  */
-async function run(steps, cache, { seconds, bytes, refusalSeconds }) {
+async function run(steps, env, { seconds, bytes, refusalSeconds }) {
   /** @type {Cell[]} */
   const cells = [];
   for (const { args, stdin, codes = [0], meanwhile } of steps) {
@@ -149,13 +169,15 @@ async function run(steps, cache, { seconds, bytes, refusalSeconds }) {
       seconds,
       bytes,
       ...(stdin === undefined ? {} : { stdin }),
-      env: { LAYERGRAFT_CACHE: cache },
+      env,
       ...(meanwhile
         ? {
-            meanwhile: (line, stop) =>
+            meanwhile: (line, stop) => {
+              if (isError(line)) return; // it ends by itself
               void ask(line)
                 .then((answer) => answers.push(answer))
-                .finally(stop),
+                .finally(stop);
+            },
           }
         : {}),
     });
@@ -167,9 +189,15 @@ async function run(steps, cache, { seconds, bytes, refusalSeconds }) {
     if (verdict.outcome !== "works") break;
   }
   const last = cells.at(-1) ?? skipped("no steps");
+  const sum = (/** @type {"seconds" | "cpuSeconds"} */ of) => cells.reduce((total, cell) => total + cell[of], 0);
   const most = (/** @type {"peakBytes" | "ownBytes"} */ of) => Math.max(...cells.map((cell) => cell[of]));
-  const total = cells.reduce((sum, cell) => sum + cell.seconds, 0);
-  return { ...last, seconds: total, peakBytes: most("peakBytes"), ownBytes: most("ownBytes") };
+  return {
+    ...last,
+    seconds: sum("seconds"),
+    cpuSeconds: sum("cpuSeconds"),
+    peakBytes: most("peakBytes"),
+    ownBytes: most("ownBytes"),
+  };
 }
 
 /** What is wrong with a completion of the server whose line this is; "" if nothing. @param {string} line */

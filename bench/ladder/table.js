@@ -1,4 +1,5 @@
-// The table of the ladder as Markdown: rows are commands, columns rungs; below it, each refusal and failure once.
+// The table of the ladder as Markdown: rows are commands, columns rungs, cells CPU seconds and peak memory; below it, each refusal and
+// failure once.
 import { ROWS } from "./commands.js";
 import { RUNGS } from "./models.js";
 
@@ -32,15 +33,22 @@ export function printTable({ machine, cells, peers }) {
 /** @param {Cell | undefined} cell @param {string[]} [notes] */
 function textOf(cell, notes = []) {
   if (!cell) return "";
-  const { outcome, seconds, peakBytes, message } = cell;
-  if (outcome === "works") return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s, ${(peakBytes / 1e9).toFixed(1)} GB`;
+  const { outcome, seconds, cpuSeconds, peakBytes, message } = cell;
   if (outcome === "skipped") return message;
-  return `${outcome} (${noted(`${outcome}: ${message}`, notes)})`;
+  const busy = cpuSeconds || seconds;
+  const used = `${busy.toFixed(busy < 10 ? 1 : 0)} s, ${(peakBytes / 1e9).toFixed(2)} GB`;
+  return outcome === "works" ? used : `${outcome} (${noted(`${outcome}: ${message}`, notes)}), ${used}`;
 }
 
-/** The number of a note, the same for messages that differ in paths and figures alone. @param {string} note @param {string[]} notes */
+/** The number of a note, the same for refusals of other models, paths and figures. @param {string} note @param {string[]} notes */
 function noted(note, notes) {
-  const kind = (/** @type {string} */ text) => text.replace(/(\/[^\s,;:+]+)|[\d.,]+/g, "#");
-  const index = notes.findIndex((one) => kind(one) === kind(note));
-  return index < 0 ? notes.push(note.replace(/\/\S+\/(?=[^/\s]+)/g, "")) : index + 1;
+  const kind = (/** @type {string} */ text) =>
+    text
+      .replace(/^(\w+: )(soup|swap|ties|slerp|della) of [\w, ]*?(?= in float32)/, "$1MODEL")
+      .replace(/^(\w+: )base(\+adapter)?(?= in float32)/, "$1MODEL")
+      .replace(/\S*\//g, "")
+      .replace(/\b(cache|scratch-\d+)\b/g, "FOLDER");
+  const numberless = (/** @type {string} */ text) => kind(text).replace(/[\d.,]+( [kMGTP]B)?|q\d\w+/g, "#");
+  const index = notes.findIndex((one) => numberless(one) === numberless(note));
+  return index < 0 ? notes.push(kind(note)) : index + 1;
 }

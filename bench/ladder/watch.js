@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from "node:fs";
  * @property {string | null} signal
  * @property {"time" | "memory" | undefined} stoppedBy the limit that it went over
  * @property {number} seconds
+ * @property {number} cpuSeconds of all its processes; 0 where the system has no /proc
  * @property {number} peakBytes most resident bytes of all its processes, mapped files included
  * @property {number} ownBytes the same without pages of files
  * @property {string} stdout its last part
@@ -33,7 +34,7 @@ export function watch(command, args, { seconds, bytes, stdin = "", env = {}, cwd
   const pid = child.pid ?? 0;
   /** @type {Ended["stoppedBy"]} */
   let stoppedBy;
-  let [stdout, stderr, peakBytes, ownBytes] = ["", "", 0, 0];
+  let [stdout, stderr, peakBytes, ownBytes, cpuSeconds] = ["", "", 0, 0, 0];
   let isFirst = true;
   child.stdout.on("data", (data) => {
     stdout = (stdout + data).slice(-KEPT);
@@ -56,9 +57,10 @@ export function watch(command, args, { seconds, bytes, stdin = "", env = {}, cwd
   };
   const timer = setTimeout(() => stop("time"), 1000 * seconds);
   const sampler = setInterval(() => {
-    const { resident, own } = memoryOf(pid);
+    const { resident, own, cpu } = usageOf(pid);
     peakBytes = Math.max(peakBytes, resident);
     ownBytes = Math.max(ownBytes, own);
+    cpuSeconds = Math.max(cpuSeconds, cpu);
     if (own > bytes || isScarce()) stop("memory");
   }, SAMPLE_MS);
   return new Promise((resolve, reject) => {
@@ -67,13 +69,19 @@ export function watch(command, args, { seconds, bytes, stdin = "", env = {}, cwd
       clearTimeout(timer);
       clearInterval(sampler);
       const ended = { code, signal, stoppedBy, seconds: (performance.now() - start) / 1000 };
-      resolve({ ...ended, peakBytes, ownBytes, stdout, stderr });
+      resolve({ ...ended, cpuSeconds, peakBytes, ownBytes, stdout, stderr });
     });
   });
 }
 
-/** Resident bytes of a process and its children; 0 where the system has no /proc. @param {number} pid @returns {{ resident: number, own: number }} */
-function memoryOf(pid) {
+// Of the system's clock, in which /proc counts.
+const TICKS = 100;
+
+/**
+ * Resident bytes and CPU seconds of a process and its children; 0 where the system has no /proc.
+ * @param {number} pid @returns {{ resident: number, own: number, cpu: number }}
+ */
+function usageOf(pid) {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
     const field = (/** @type {string} */ name) =>
@@ -81,12 +89,15 @@ function memoryOf(pid) {
     const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
       readFileSync(`/proc/${pid}/task/${thread}/children`, "utf8").split(" ").filter(Boolean).map(Number),
     );
-    const all = children.map(memoryOf);
-    const sum = (/** @type {"resident" | "own"} */ of) => all.reduce((total, one) => total + one[of], 0);
+    const all = children.map(usageOf);
+    const sum = (/** @type {"resident" | "own" | "cpu"} */ of) => all.reduce((total, one) => total + one[of], 0);
     const own = field("RssAnon") + field("RssShmem");
-    return { resident: field("VmRSS") + sum("resident"), own: own + sum("own") };
+    // After the name: user and system time are the 12th and 13th, those of children that have ended the next two.
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\)/s, "").trim().split(" ").map(Number);
+    const ticks = fields.slice(11, 15).reduce((total, one) => total + one, 0);
+    return { resident: field("VmRSS") + sum("resident"), own: own + sum("own"), cpu: ticks / TICKS + sum("cpu") };
   } catch {
-    return { resident: 0, own: 0 }; // it has just ended
+    return { resident: 0, own: 0, cpu: 0 }; // it has just ended
   }
 }
 
@@ -109,7 +120,9 @@ const BUG =
  * @returns {Verdict}
  */
 export function judge(ended, { codes, refusalSeconds }) {
-  const { code, signal, stoppedBy, seconds, ownBytes, stdout, stderr } = ended;
+  const { code, signal, stoppedBy, seconds, cpuSeconds, ownBytes, stdout, stderr } = ended;
+  // Others may keep the machine busy.
+  const busy = cpuSeconds || seconds;
   const message = messageOf(stdout, stderr);
   const failed = (/** @type {string} */ why) => ({ outcome: /** @type {const} */ ("failed"), message: why });
   if (stoppedBy === "time") return failed(`not finished in ${seconds.toFixed(0)} s`);
@@ -120,14 +133,14 @@ export function judge(ended, { codes, refusalSeconds }) {
   if (code !== null && codes.includes(code) && !isError(stdout)) return { outcome: "works", message: "" };
   if (code !== 1 && code !== 2) return failed(`exit status ${code}: ${message}`);
   if (!message) return failed(`exit status ${code} without a message`);
-  if (seconds > refusalSeconds) return failed(`refused after ${seconds.toFixed(0)} s: ${message}`);
+  if (busy > refusalSeconds) return failed(`refused after ${busy.toFixed(0)} s of CPU time: ${message}`);
   // A model that is refused before anything is computed is not in memory.
   if (ownBytes > REFUSAL_BYTES) return failed(`refused with ${(ownBytes / 1e9).toFixed(1)} GB in memory: ${message}`);
   return { outcome: "refused", message };
 }
 
-/** @param {string} stdout */
-const isError = (stdout) => /^\{"code":/m.test(stdout);
+/** Whether a command has printed an error. @param {string} stdout */
+export const isError = (stdout) => /^\{"code":/m.test(stdout);
 
 /** The message of an error, from --json or from the terminal's text. @param {string} stdout @param {string} stderr */
 function messageOf(stdout, stderr) {

@@ -7,7 +7,7 @@ import { type ReadTensor, temporaryFolder } from "../../test/support/checkpoints
 import { readTensors } from "../../test/support/decoder-fixtures.js";
 import { readFolder, toNumbers } from "../../test/support/numbers.js";
 import { openCheckpoint } from "../formats/checkpoint/index.js";
-import { CancelledError, OutputError, RecipeError } from "../kit/index.js";
+import { CancelledError, type LayergraftError, OutputError, RecipeError } from "../kit/index.js";
 import { STATISTICS } from "../merge/index.js";
 import { measureStatistics, type StatisticsOptions } from "./statistics.js";
 
@@ -65,6 +65,27 @@ it("draws texts by seed, shortens them, and gives the same bytes each time", asy
   for (let seed = 0; seed < 12; seed++) draws.add((await measure(model, { samples: 1, seed })).tokens);
   expect(draws).toEqual(new Set([2, 7, 10]));
   expect(await measure(model, { length: 4 })).toMatchObject({ texts: 3, tokens: 10 });
+});
+
+it.each(STATISTICS)("refuses %s where memory does not suffice", async (kind) => {
+  vi.stubEnv("LAYERGRAFT_MEMORY", "1kB");
+  const measuring = measure(modelOf("phi3"), { kind });
+  await expect(measuring).rejects.toMatchObject({ code: "memory" });
+  await expect(measuring).rejects.toThrow(new RegExp(`^Measuring ${kind} of phi3 needs about .* of memory`));
+  await expect(measuring).rejects.toThrow("Use a smaller model, or a machine with more memory.");
+  vi.unstubAllEnvs();
+});
+
+it("advises kinds that fit in the place of fisher", async () => {
+  const model = modelOf("phi3");
+  vi.stubEnv("LAYERGRAFT_MEMORY", "1kB");
+  const error = await measure(model, { kind: "fisher" }).catch((thrown: LayergraftError) => thrown);
+  vi.stubEnv("LAYERGRAFT_MEMORY", `${Number((error as LayergraftError).where.expected) - 1}`);
+  await expect(measure(model, { kind: "fisher" })).rejects.toThrow(
+    "Measure inputs or gram instead, one layer at a time.",
+  );
+  await measure(model, { kind: "gram" });
+  vi.unstubAllEnvs();
 });
 
 it("reads many texts together as one by one", async () => {

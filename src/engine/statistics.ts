@@ -12,10 +12,18 @@ import type { StatisticsKind } from "../merge/index.js";
 import { beginOf } from "../text/index.js";
 import { gradients, inputsOf, splitRows } from "./graph/gradients.js";
 import type { Node } from "./graph/node.js";
-import { estimateFisher, requireMemory } from "./memory/estimate.js";
+import {
+  estimateFisher,
+  estimateInputs,
+  fitsIn,
+  type MemoryEstimate,
+  type MemoryNeed,
+  requireMemory,
+} from "./memory/estimate.js";
 import { buildDecoder, weightName } from "./model/decoder-graph.js";
 import { FEEDS } from "./model/feeds.js";
 import { readSpec } from "./model/read-spec.js";
+import { FLOAT32 } from "./model/sizes.js";
 import { locateWeights } from "./model/weight-names.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 import { feedsOf, integers, RopeTables } from "./rope-tables.js";
@@ -59,6 +67,7 @@ interface Tensor {
 /** Tensors that are computed together, when the first of them is written. */
 interface StatisticsPart {
   readonly tensors: readonly Tensor[];
+  readonly estimate: MemoryEstimate;
   compute(): Promise<ReadonlyMap<string, Float32Array>>;
 }
 
@@ -79,7 +88,7 @@ const [STREAM, NEXT] = ["stream", "next"] as const;
  * @throws RecipeError if no text has two tokens; OutputError if `out` exists or is the model
  * @throws CheckpointError if the model has no tokenizer or cannot be used
  * @throws LayergraftError code `broken-model` if a statistic is not finite
- * @throws LayergraftError code `memory` if `fisher` needs more memory than is free
+ * @throws LayergraftError code `memory` if measuring needs more memory than is free; OutputError if the disk has no space
  * @throws RuntimeMissingError if ONNX Runtime is not installed; CancelledError if the signal fires
  */
 export async function measureStatistics(model: EngineSource, options: StatisticsOptions): Promise<StatisticsSummary> {
@@ -97,15 +106,10 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   const ids = drawn.map((text) => tokenizer.encode(begin + text).slice(0, length)).filter((one) => one.length > 1);
   if (ids.length === 0) throw new RecipeError("the texts have no two tokens together. Give longer texts.");
   const tokens = ids.reduce((sum, one) => sum + one.length, 0);
-  if (kind === "fisher") {
-    const longest = ids.reduce((most, one) => Math.max(most, one.length), 0);
-    const estimate = estimateFisher(source, { together: GROUP_ELEMENTS, tokens: longest });
-    const advice = () => ({
-      text: "Read fewer tokens of a text (length), or measure inputs or gram, which need one layer at a time.",
-    });
-    requireMemory({ what: `Measuring fisher of ${source.name}`, estimate, advice });
+  const parts = (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);
+  for (const { estimate } of parts) {
+    requireMemory({ what: `Measuring ${kind} of ${source.name}`, estimate, advice: adviceFor(source, ids, options) });
   }
-  const parts = await (kind === "fisher" ? fisherParts : tokenParts)(source, ids, options);
   let current: { readonly part: StatisticsPart; readonly values: ReadonlyMap<string, Float32Array> } | undefined;
   const valuesOf = async (part: StatisticsPart, name: string): Promise<Float32Array> => {
     if (current?.part !== part) {
@@ -133,9 +137,29 @@ export async function measureStatistics(model: EngineSource, options: Statistics
     await writeFile(join(folder, "config.json"), `${JSON.stringify(source.config.json, null, 2)}\n`);
     await writeSharded(folder, tensors, { metadata, shardBytes: Number.MAX_SAFE_INTEGER });
   };
-  await writeFolder(target, "the statistics", fill, { replace: force });
+  const bytes = tensors.reduce((sum, { shape }) => sum + FLOAT32 * elementCount(shape), 0);
+  await writeFolder(target, "the statistics", fill, { replace: force, bytes });
   return { kind, out: target, texts: ids.length, tokens, tensors: tensors.length };
 }
+
+/** The kinds that fit in the place of fisher, as they are measured layer by layer. */
+function adviceFor(
+  source: ModelSource,
+  texts: readonly (readonly number[])[],
+  options: StatisticsOptions,
+): MemoryNeed["advice"] {
+  const others = options.kind === "fisher" && !isMixture(source) ? (["inputs", "gram"] as const) : [];
+  return (free) => {
+    const fitting = others.filter((kind) => {
+      const parts = tokenParts(source, texts, { ...options, kind, onProgress: undefined });
+      return parts.every(({ estimate }) => fitsIn(estimate, free));
+    });
+    if (fitting.length === 0) return { text: "Use a smaller model, or a machine with more memory." };
+    return { text: `Measure ${fitting.join(" or ")} instead, one layer at a time.` };
+  };
+}
+
+const isMixture = ({ config, tensors }: ModelSource): boolean => Boolean(readSpec(config, tensors.keys()).routing);
 
 /** Reports texts as they are read, `total` with those that are read again. */
 function counted({ signal, onProgress }: CallOptions, total: number): () => void {
@@ -147,6 +171,8 @@ function counted({ signal, onProgress }: CallOptions, total: number): () => void
     report();
   };
 }
+
+const longestOf = (texts: readonly (readonly number[])[]) => texts.reduce((most, one) => Math.max(most, one.length), 0);
 
 /** Neighbours together, as many as have `most` in sum; one that has more is alone. */
 function grouped<T>(all: readonly T[], sizeOf: (one: T) => number, most: number): T[][] {
@@ -163,8 +189,8 @@ function grouped<T>(all: readonly T[], sizeOf: (one: T) => number, most: number)
   return groups;
 }
 
-/** The graph of a model with its weights, and their stored names. */
-async function openDecoder(
+/** The graph of a model, the stored names of its weights, and how to bind them: once, when the first part needs them. */
+function openDecoder(
   source: ModelSource,
   { signal, threads }: StatisticsOptions,
   options?: Parameters<typeof buildDecoder>[1],
@@ -172,16 +198,20 @@ async function openDecoder(
   const spec = readSpec(source.config, source.tensors.keys());
   const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
   const decoder = buildDecoder(spec, options);
-  const bound = await bindWeights({ spec, weights: decoder.weights }, source, { signal, threads });
-  return { names, ...decoder, bound, ropes: new RopeTables(spec.ropes) };
+  let bound: ReturnType<typeof bindWeights> | undefined;
+  const bind = () => {
+    bound ??= bindWeights({ spec, weights: decoder.weights }, source, { signal, threads });
+    return bound;
+  };
+  return { names, ...decoder, bind, ropes: new RopeTables(spec.ropes) };
 }
 
-async function fisherParts(
+function fisherParts(
   source: ModelSource,
   texts: readonly (readonly number[])[],
   options: StatisticsOptions,
-): Promise<StatisticsPart[]> {
-  const { names, graph, weights, logits, bound, ropes } = await openDecoder(source, options);
+): StatisticsPart[] {
+  const { names, graph, weights, logits, bind, ropes } = openDecoder(source, options);
   const loss = graph.sum(graph.crossEntropy(logits, graph.input("labels", "i64", ["rows"])), [0]);
   // Inputs by the stored tensor that they are rows of.
   const rowsOf = new Map<string, (readonly [input: string, stored: StoredWeight])[]>();
@@ -194,6 +224,7 @@ async function fisherParts(
     requireArray(elementCount(shape), `the Fisher information of ${tensor}`, { tensor });
   }
   const groups = grouped(measured, ({ shape }) => elementCount(shape), GROUP_ELEMENTS);
+  const estimate = estimateFisher(source, { together: GROUP_ELEMENTS, tokens: longestOf(texts) });
   const next = counted(options, groups.length * texts.length);
   return groups.map((group): StatisticsPart => {
     const tensors = group.map(({ tensor: name, shape }): Tensor => ({ name, shape }));
@@ -225,7 +256,7 @@ async function fisherParts(
         const sum = all.subarray(from, from + data.length);
         return [{ data, sum, isDense: dense !== undefined, added, width: shape[1] ?? 1 }];
       });
-      const model = lowerGraph(outputs, { weights: bound.weights, chunks: chunksOfLogits(logits) });
+      const model = lowerGraph(outputs, { weights: (await bind()).weights, chunks: chunksOfLogits(logits) });
       const session = await openSession(model, {
         threads: options.threads,
         config: { "session.disable_prepacking": "1" },
@@ -252,7 +283,7 @@ async function fisherParts(
       }
       return sums;
     };
-    return { tensors, compute };
+    return { tensors, estimate, compute };
   });
 }
 
@@ -277,19 +308,19 @@ function add(into: Float32Array, values: Float32Array, factor: number): void {
 }
 
 /** One part per layer, which reads the states that the one before it made. Its tensors are means over tokens. */
-async function tokenParts(
+function tokenParts(
   source: ModelSource,
   texts: readonly (readonly number[])[],
   options: StatisticsOptions,
-): Promise<StatisticsPart[]> {
-  if (readSpec(source.config, source.tensors.keys()).routing) {
+): StatisticsPart[] {
+  if (isMixture(source)) {
     const advice = options.kind === "activations" ? "" : " Measure fisher, for the method fisher.";
     throw new RecipeError(
       `${source.name} is a mixture of experts; ${options.kind} can only be measured on dense models.${advice}`,
     );
   }
   const projections = new Map<StoredWeight, { readonly x: Node; readonly y: Node }>();
-  const { spec, names, graph, streams, bound, ropes } = await openDecoder(source, options, {
+  const { spec, names, graph, weights, streams, bind, ropes } = openDecoder(source, options, {
     adapt: (_, weight, x, y) => {
       projections.set(weight, { x, y });
       return y;
@@ -306,13 +337,14 @@ async function tokenParts(
   };
   const packs = grouped(texts, (text) => text.length, PACK_TOKENS);
   const tokens = texts.reduce((sum, text) => sum + text.length, 0);
+  const together = Math.min(tokens, Math.max(PACK_TOKENS, longestOf(texts)));
   const states: Float32Array[] = [];
   const next = counted(options, packs.length * (spec.layers.length + 1));
   /** Runs a part of the graph over all packs; the stream that it makes replaces the one that it reads. */
   const run = async (outputs: Record<string, Node>, from: Node | undefined, each: (results: Results) => void) => {
     const given = new Map(from ? [[from, STREAM]] : []);
     const fed = inputsOf(Object.values(outputs), given);
-    const session = await openSession(lowerGraph(outputs, { weights: bound.weights, given }), {
+    const session = await openSession(lowerGraph(outputs, { weights: (await bind()).weights, given }), {
       threads: options.threads,
     });
     try {
@@ -329,10 +361,10 @@ async function tokenParts(
       await session.close();
     }
   };
-  return spec.layers.map(({ weights }, index): StatisticsPart => {
-    const { gate, up } = weights;
+  return spec.layers.map((layer, index): StatisticsPart => {
+    const { gate, up } = layer.weights;
     const isProjection = ({ weight }: LinearWeights) => projections.has(weight);
-    const parts = options.kind === "activations" ? [gate ?? up] : Object.values(weights).filter(isProjection);
+    const parts = options.kind === "activations" ? [gate ?? up] : Object.values(layer.weights).filter(isProjection);
     const measured = parts.filter((part) => part !== undefined);
     // Matrices that are rows of one stored matrix have the same inputs.
     const statistics = new Map(
@@ -340,6 +372,12 @@ async function tokenParts(
     );
     const nodes = [...new Set(statistics.values())];
     const tensors = [...statistics].map(([name, { shape }]): Tensor => ({ name, shape: shape as readonly number[] }));
+    const read = [...inputsOf([...nodes, streams[index + 1] as Node], new Map([[streams[index] as Node, STREAM]]))];
+    const estimate = estimateInputs(spec, {
+      weights: read.map((input) => elementCount(weights.get(input)?.shape ?? [0])),
+      statistics: nodes.map(({ shape }) => elementCount(shape as readonly number[])),
+      ...{ tokens, together, longest: longestOf(texts) },
+    });
     const compute = async () => {
       if (index === 0) await run({ [NEXT]: streams[0] as Node }, undefined, () => undefined);
       const outputs: Record<string, Node> = { [NEXT]: streams[index + 1] as Node };
@@ -350,7 +388,7 @@ async function tokenParts(
       });
       return new Map([...statistics].map(([name, node]) => [name, sums[nodes.indexOf(node)] as Float32Array]));
     };
-    return { tensors, compute };
+    return { tensors, estimate, compute };
   });
 }
 

@@ -1,13 +1,13 @@
 // Binds the weights of a decoder to bytes: to a file in place where it has them, else to where they are computed.
 
 import type { CheckpointTensor } from "../formats/checkpoint/index.js";
-import { markWhileHeld } from "../kit/files/index.js";
+import { markWhileHeld, modelCacheSettings, requireCacheSpace } from "../kit/files/index.js";
 import { formatShape, isFloatDType, MismatchError, sameShape } from "../kit/index.js";
 import { formatSome, plural } from "../kit/printing/index.js";
 import type { Step } from "../merge/index.js";
 import { type Measured, measurementsOf, Resolver } from "../tensor/expressions/index.js";
 import { measureAll } from "../tensor/measurements/index.js";
-import { type BlendOptions, placeBlends } from "./blends.js";
+import { type BlendOptions, placeBlends, placementOf } from "./blends.js";
 import type { Decoder } from "./model/decoder-graph.js";
 import { locateWeights } from "./model/weight-names.js";
 import type { ModelSource } from "./model-source.js";
@@ -36,6 +36,11 @@ export async function bindWeights(
 ): Promise<BoundWeights> {
   const { steps, notes } = findSteps({ spec, weights: wanted }, source);
   const { signal, threads, shared = false } = options;
+  if (source.measurements.length > 0) {
+    // What is measured takes long, and changes only which of these are stored as they are.
+    const { disk } = placementOf([...split(steps.values(), source, shared).computed.values()], options);
+    if (disk > 0) await requireCacheSpace(disk, options.cache ?? modelCacheSettings());
+  }
   const measured = await measureAll(source.measurements, source.sources, { signal, threads });
   const { inPlace, computed } = split(steps.values(), source, shared, measured);
   const blends = await placeBlends(source.name, [...computed.values()], source.sources, measured, options);

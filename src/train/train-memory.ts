@@ -35,6 +35,8 @@ export interface TrainingUse {
 const STATE_COPIES = 3;
 /** Weights, gradients and two moments, each as float32. */
 const TRAINED_COPIES = 4;
+/** Tokens of a sequence that is too short to train on. */
+const FEW_TOKENS = 16;
 /** Node.js, ONNX Runtime and its arenas. Measured, docs/machines.md. */
 const PROGRAM = 250e6;
 
@@ -76,9 +78,13 @@ export function requireTrainingMemory(source: ModelSource, use: TrainingUse): vo
     if (fits({ texts: 1 })) return { text: "Use a smaller batch, with accumulation for the rest." };
     if (use.method === "full" && fits({ texts: 1, method: "lora", trained: undefined, lora: undefined }))
       return { text: "Use the method lora, and a small batch." };
-    return {
-      text: "Train some of the layers (train), use shorter sequences (sequence_length), or hand it over (engine: trl).",
-    };
+    if (fits({ texts: 1, tokens: FEW_TOKENS })) return { text: "Use shorter sequences (sequence_length)." };
+    const tensors = [...source.tensors.values()];
+    const last = tensors.reduce((most, { layer }) => Math.max(most, layer ?? 0), 0);
+    const inLast = tensors.filter(({ layer }) => layer === last).map(({ tensor }) => tensor);
+    if (fits({ texts: 1, trained: new Set(inLast), lora: undefined }))
+      return { text: "Train some of the layers (train), and a small batch." };
+    return { text: "Use a smaller model, or hand it over to a machine with more memory (engine: trl)." };
   };
   requireMemory({ what, estimate: estimateTraining(source, use), advice });
 }

@@ -5,7 +5,7 @@ import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import { describeKept, type KeptChange, losesChange } from "../kernels/index.js";
 import { digestOfFile, exists } from "../kit/files/index.js";
-import { CheckpointError, RecipeError } from "../kit/index.js";
+import { CheckpointError, type Progress, RecipeError } from "../kit/index.js";
 import { formatSome, plural, shellQuote } from "../kit/printing/index.js";
 import { type OpenedPlan, planRecipe } from "../merge/index.js";
 import { executePlan } from "../merge/output/index.js";
@@ -32,6 +32,8 @@ export interface RunOptions
   readonly dataFolder?: string | undefined;
   /** Access to the hub for a base that is not on this machine; none by default. */
   readonly hub?: HubAccess | undefined;
+  /** Called with bytes of the base as they are read, of which a run keeps a digest. */
+  readonly onRead?: ((progress: Progress) => void) | undefined;
   /** Once, before the first step. */
   readonly onReady?: ((ready: PreparedRun) => void) | undefined;
 }
@@ -121,7 +123,7 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
   });
 }
 
-async function trainOptions(prepared: PreparedRun, { run, folder, signal }: RunOptions): Promise<TrainOptions> {
+async function trainOptions(prepared: PreparedRun, { run, folder, signal, onRead }: RunOptions): Promise<TrainOptions> {
   const { source, lora, streams, settings } = prepared;
   const path = resolve(folder ?? ".", run.base);
   const revert = run.revert
@@ -143,7 +145,7 @@ async function trainOptions(prepared: PreparedRun, { run, folder, signal }: RunO
     streams: streams.map((stream) => ({ batches: batchSource(stream), trained: parametersOf(stream, lora) })),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
     stopIds: await modelTextOf(source).stopIds(),
-    inputs: await inputsOf(prepared, signal),
+    inputs: await inputsOf(prepared, { signal, onRead }),
   };
 }
 
@@ -341,10 +343,20 @@ function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): 
 }
 
 /** Digests of the base's weights, as fine-tuned models of one base have the same headers, and of the examples. */
-async function inputsOf({ base, streams }: PreparedRun, signal?: AbortSignal): Promise<Record<string, string>> {
+async function inputsOf(
+  { base, streams }: PreparedRun,
+  { signal, onRead }: Pick<RunOptions, "signal" | "onRead">,
+): Promise<Record<string, string>> {
+  const sizes = [...base.sources.values()].flatMap(({ files }) => files.map(({ bytes }) => bytes));
+  const total = sizes.reduce((sum, bytes) => sum + bytes, 0);
+  let done = 0;
+  const report = (bytes: number) => {
+    done += bytes;
+    onRead?.({ phase: "reading the base", done, total, unit: "bytes" });
+  };
   const sources = await Promise.all(
     [...base.sources.values()].map(async ({ name, files }) => {
-      const digests = await Promise.all(files.map(({ path }) => digestOfFile(path, signal)));
+      const digests = await Promise.all(files.map(({ path }) => digestOfFile(path, { signal, onRead: report })));
       return [`base ${name}`, digests.join(" ")];
     }),
   );

@@ -134,6 +134,7 @@ export function add(program: Command): void {
         hub: hubAccess("files", { signal, onProgress: display.update }),
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
+        onRead: display.update,
         onReady: (prepared) => info(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
         onResume: ({ step, steps }) =>
           display.note(

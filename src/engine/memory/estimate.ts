@@ -163,6 +163,34 @@ export function estimateFisher(
 }
 
 /**
+ * What measuring statistics of the inputs of a layer's matrices takes at its peak.
+ * @param weights elements of each weight of the layer
+ * @param statistics elements of each statistic
+ * @param tokens those of all texts, whose states are kept between layers
+ * @param together most tokens that are read at once
+ * @param longest those of the longest text
+ */
+export function estimateInputs(
+  spec: DecoderSpec,
+  given: {
+    readonly weights: readonly number[];
+    readonly statistics: readonly number[];
+    readonly tokens: number;
+    readonly together: number;
+    readonly longest: number;
+  },
+): MemoryEstimate {
+  const { weights, statistics, tokens, together, longest } = given;
+  const sum = (elements: readonly number[]) => FLOAT32 * elements.reduce((total, one) => total + one, 0);
+  return summed({
+    weights: sum(weights) + FLOAT32 * Math.max(0, ...weights),
+    optimizer: MEASURED_COPIES * sum(statistics),
+    activations: 2 * FLOAT32 * tokens * spec.hidden + passBytes(spec, together, longest),
+    program: programBytes(spec),
+  });
+}
+
+/**
  * Refuses a model that does not fit into the engine.
  * @throws LayergraftError code `memory`
  */
@@ -172,8 +200,8 @@ export function requireEngineMemory(source: SizedModel, use: MemoryUse): void {
     const sizes = LLAMA_TYPES.map(({ type, bits }) => ({ type, size: (elements * bits) / 8 + LLAMA_PROGRAM }));
     const fitting = sizes.find(({ size }) => size <= bytes);
     if (!fitting) return { text: "Use a smaller model, or a machine with more memory." };
-    const { type, size } = fitting;
-    return { text: `llama.cpp needs about ${formatBytes(size)} as ${type}.`, option: "llamaType", value: type };
+    const { type } = fitting;
+    return { text: `llama.cpp needs less, as ${type}.`, option: "llamaType", value: type };
   };
   requireMemory({ what: `${source.name} in float32`, estimate: estimateEngine(source, use), advice });
 }
@@ -212,12 +240,9 @@ export interface MemoryNeed {
   readonly advice?: ((free: FreeMemory) => MemoryAdvice) | undefined;
 }
 
-/** Bytes that must be free: those of the program are taken already. */
-const needed = ({ total, program }: MemoryEstimate): number => total - program;
-
 /** Whether what is estimated fits into memory that is free. */
 export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {
-  return needed(estimate) <= free.bytes;
+  return estimate.total <= free.bytes;
 }
 
 /**
@@ -226,17 +251,18 @@ export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {
  */
 export function requireMemory({ what, estimate, advice }: MemoryNeed, free = freeMemory()): void {
   if (fitsIn(estimate, free)) return;
-  const counted = needed(estimate);
-  const { weights, optimizer, cache, logits, activations } = estimate;
-  const parts = Object.entries({ weights, optimizer, cache, logits, activations })
-    .filter(([, bytes]) => bytes >= counted / 100)
+  const { weights, optimizer, cache, logits, activations, program, total } = estimate;
+  const parts = Object.entries({ weights, optimizer, cache, logits, activations, program })
+    .filter(([, bytes]) => bytes >= total / 100)
     .map(([part, bytes]) => `${part} ${formatBytes(bytes)}`);
-  const least = Math.ceil((1.1 * counted) / 1e9);
+  const least = Math.ceil((1.1 * total) / 1e9);
   const { text, ...option } = advice?.(free) ?? {};
-  const way = `${text === undefined ? "" : `${text} `}To try anyway, set LAYERGRAFT_MEMORY=${least}GB.`;
+  const anyway = `LAYERGRAFT_MEMORY=${least}GB tries it anyway.`;
+  // Last, so that the command line's flags follow it.
+  const way = text === undefined ? anyway : `${anyway} ${text}`;
   throw new LayergraftError(
     "memory",
-    `${what} needs about ${formatBytes(counted)} of memory (${parts.join(", ")}), but ${describeFree(free)}. ${way}`,
-    { expected: `${Math.round(counted)}`, actual: `${Math.round(free.bytes)}`, ...option },
+    `${what} needs about ${formatBytes(total)} of memory (${parts.join(", ")}), but ${describeFree(free)}. ${way}`,
+    { expected: `${Math.round(total)}`, actual: `${Math.round(free.bytes)}`, ...option },
   );
 }

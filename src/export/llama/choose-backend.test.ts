@@ -5,6 +5,7 @@ import { writeTinyTokenizer, writeWide } from "../../../test/support/export-fixt
 import { fakeLlama } from "../../../test/support/fake-llama.js";
 import { openModelSource } from "../../engine/index.js";
 import { estimateEngine } from "../../engine/memory/index.js";
+import { formatBytes } from "../../kit/printing/index.js";
 import { planGguf } from "../gguf/plan-gguf.js";
 import { type ChoiceOptions, chooseBackend } from "./choose-backend.js";
 import { estimateExport } from "./llama-memory.js";
@@ -28,7 +29,7 @@ async function sizes() {
   const source = await openModelSource(model);
   const engine = estimateEngine(source);
   const llama = estimateExport(await planGguf(source, { type: "q8_0" }));
-  return { engine: engine.total - engine.program, llama: llama.total - llama.program };
+  return { engine: engine.total, llama: llama.total };
 }
 
 describe("the backend of a model", () => {
@@ -70,6 +71,11 @@ describe("the backend of a model", () => {
     expect(reason).toMatch(/^q8_0, as float32 needs .* and .* are free$/);
     await expect(choose({ load: missing })).rejects.toThrow(
       /^wide in float32 needs about .*\. llama\.cpp needs about .* as q8_0\. Install it next to layergraft: npm install node-llama-cpp/,
+    );
+    // What is counted as free has the program taken off.
+    setFree(llama);
+    await expect(choose({ load: missing })).rejects.toThrow(
+      `llama.cpp needs about ${formatBytes(llama)} as q8_0. Install`,
     );
   });
 

@@ -6,7 +6,7 @@ import { estimateEngine, fitsIn, type MemoryEstimate, requireMemory } from "../.
 import { loadRuntime } from "../../engine/runtime/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { LayergraftError, usageError } from "../../kit/index.js";
-import { freeMemory } from "../../kit/memory/index.js";
+import { describeFree, freeMemory } from "../../kit/memory/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { isRecipeFile } from "../../merge/index.js";
 import { ggufPlanner } from "../gguf/plan-gguf.js";
@@ -117,7 +117,7 @@ export async function chooseBackend(
   }
   if (fitting && library) {
     if (missing !== undefined) return inLlama("as ONNX Runtime is not installed");
-    return inLlama(`as float32 needs ${formatBytes(estimate.total)} and ${formatBytes(free.bytes)} are free`);
+    return inLlama(`as float32 needs ${formatBytes(estimate.total)}, and ${describeFree(free)}`);
   }
   requireMemory({ what: `${opened.name} in float32`, estimate, advice: () => ({ text: adviceOf(exports, fitting) }) });
   return usual;

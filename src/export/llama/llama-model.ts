@@ -42,8 +42,8 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
     new Sequences({
       ...{ rows, vocabularySize, contextLength },
       open: (length) => {
-        const { weights, ...estimate } = options.estimate({ texts: rows, tokens: length });
-        const room = { ...estimate, weights: 0, total: estimate.total - weights };
+        const { weights, program, ...estimate } = options.estimate({ texts: rows, tokens: length });
+        const room = { ...estimate, weights: 0, program: 0, total: estimate.total - weights - program };
         const advice = () => ({
           text: `Use ${rows > 1 ? "a smaller batch, " : ""}fewer new tokens or a smaller context.`,
         });

@@ -17,7 +17,7 @@ import {
   writeFully,
 } from "../../kit/files/index.js";
 import { CheckpointError } from "../../kit/index.js";
-import { copyTextFiles, OutputFolder, requireEncodable } from "../../merge/output/index.js";
+import { copyTextFiles, requireEncodable } from "../../merge/output/index.js";
 import { Resolver } from "../../tensor/expressions/index.js";
 import { measureAll } from "../../tensor/measurements/index.js";
 import { type Program, runProgram, type StreamOptions } from "../../tensor/streaming/index.js";
@@ -63,14 +63,13 @@ export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Prom
     out,
     "the export",
     async (partial) => {
-      await new OutputFolder(out).checkSpace(plan.bytes);
       await mkdir(join(partial, GRAPHS));
       await writeWeights(plan, join(partial, GRAPHS), options);
       await writeFile(join(partial, GRAPHS, plan.file), plan.model);
       await writeFile(join(partial, CONFIG), `${JSON.stringify(plan.config, null, 2)}\n`);
       return writeTexts(plan, partial);
     },
-    { replace: force },
+    { replace: force, bytes: plan.bytes },
   );
   return { out: resolve(out), bytes: plan.bytes, warnings };
 }

@@ -95,7 +95,10 @@ it("is that of the JSON text, which is not made as a whole", () => {
 it("of a file is not read to its end once the signal has fired", async () => {
   const file = join(root, "weights");
   writeFileSync(file, new Uint8Array(2 ** 21));
-  const stopped = digestOfFile(file, AbortSignal.abort());
+  const stopped = digestOfFile(file, { signal: AbortSignal.abort() });
   await expect(stopped).rejects.toThrow(CancelledError);
-  await expect(digestOfFile(file)).resolves.toBe(digestOf(new Uint8Array(2 ** 21)));
+  const read: number[] = [];
+  const onRead = (bytes: number) => read.push(bytes);
+  await expect(digestOfFile(file, { onRead })).resolves.toBe(digestOf(new Uint8Array(2 ** 21)));
+  expect(read).toEqual([2 ** 20, 2 ** 20]);
 });

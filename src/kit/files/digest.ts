@@ -46,25 +46,35 @@ export async function keptText(kind: string, paths: readonly string[]) {
 /**
  * Digest of a file's content, as `sha256sum` prints it. That of a large file is kept in the cache folder until its stamp
  * changes, so that a model is read once for all that name it.
+ * @param options.onRead called with bytes as they are read, and with all of a file whose digest was kept
  * @throws CancelledError if the signal fires
  */
-export async function digestOfFile(path: string, signal?: AbortSignal): Promise<string> {
-  if ((await stat(path)).size < KEPT_BYTES) return readDigest(path);
+export async function digestOfFile(path: string, options: DigestOptions = {}): Promise<string> {
+  const { size } = await stat(path);
+  if (size < KEPT_BYTES) return readDigest(path, options);
   const { text = "", keep } = await keptText("digests", [path]);
-  if (/^[0-9a-f]{64}$/.test(text)) return text;
-  const read = await readDigest(path, signal);
+  if (/^[0-9a-f]{64}$/.test(text)) {
+    options.onRead?.(size);
+    return text;
+  }
+  const read = await readDigest(path, options);
   await keep(read);
   return read;
 }
 
-async function readDigest(path: string, signal?: AbortSignal): Promise<string> {
+export interface DigestOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onRead?: ((bytes: number) => void) | undefined;
+}
+
+async function readDigest(path: string, { signal, onRead }: DigestOptions): Promise<string> {
   const hash = createHash("sha256");
-  await pipeline(createReadStream(path, { highWaterMark: 2 ** 20 }), hash, signal ? { signal } : {}).catch(
-    (error: unknown) => {
-      if (signal?.aborted) throw new CancelledError(`stopped while ${basename(path)} was read`);
-      throw error;
-    },
-  );
+  const content = createReadStream(path, { highWaterMark: 2 ** 20 });
+  if (onRead) content.on("data", (piece) => onRead(piece.length));
+  await pipeline(content, hash, signal ? { signal } : {}).catch((error: unknown) => {
+    if (signal?.aborted) throw new CancelledError(`stopped while ${basename(path)} was read`);
+    throw error;
+  });
   return hash.digest("hex");
 }
 

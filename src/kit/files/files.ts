@@ -1,12 +1,24 @@
 // Durable writes, and bounded reads of files that users name.
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { type FileHandle, lstat, open, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import {
+  type FileHandle,
+  lstat,
+  open,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  statfs,
+  writeFile,
+} from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import type { Readable } from "node:stream";
 import { bytesInPieces } from "../arrays/index.js";
-import { CheckpointError, isAnySystemError, isSystemError } from "../errors.js";
+import { CheckpointError, isAnySystemError, isSystemError, OutputError } from "../errors.js";
 import { isDeeperThan } from "../json.js";
+import { formatBytes } from "../printing/format.js";
 
 /** Flushes the entries of a folder to disk. Does nothing on Windows, which cannot. */
 export async function syncFolder(path: string): Promise<void> {
@@ -16,6 +28,21 @@ export async function syncFolder(path: string): Promise<void> {
 /** Flushes the content of a file to disk. */
 export function syncFile(path: string, flags = "r+"): Promise<void> {
   return withFile(path, flags, (handle) => handle.sync());
+}
+
+/**
+ * Checks that a disk has space for an output.
+ * @param present bytes of it that are there already
+ * @throws OutputError with the bytes needed in `where.expected` and those free in `where.actual`
+ */
+export async function requireSpace(path: string, bytes: number, present = 0): Promise<void> {
+  const { bavail, bsize } = await statfs(dirname(path));
+  const free = bavail * bsize + present;
+  if (free >= bytes) return;
+  throw new OutputError(
+    `the output needs ${formatBytes(bytes)}, but the disk of ${dirname(path)} has only ${formatBytes(free)} free. Free some space, or choose another disk.`,
+    { file: path, expected: `${bytes} bytes`, actual: `${free} bytes` },
+  );
 }
 
 /** Works on an open file, and closes it however that ends. */

@@ -8,6 +8,7 @@ export {
   isFile,
   readBounded,
   readJsonObject,
+  requireSpace,
   rewriteJson,
   rewrittenJson,
   stampOf,
@@ -29,6 +30,7 @@ export {
   markUsed,
   markWhileHeld,
   modelCacheSettings,
+  requireCacheSpace,
   requireWhole,
 } from "./model-cache.js";
 export {

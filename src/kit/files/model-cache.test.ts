@@ -5,7 +5,14 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { LayergraftError } from "../errors.js";
 import { takeLock } from "./lock.js";
-import { cachedFile, cacheEntries, clearCache, markWhileHeld, modelCacheSettings } from "./model-cache.js";
+import {
+  cachedFile,
+  cacheEntries,
+  clearCache,
+  markWhileHeld,
+  modelCacheSettings,
+  requireCacheSpace,
+} from "./model-cache.js";
 
 let root: string;
 let folder: string;
@@ -140,6 +147,14 @@ describe("the cache of models", () => {
       /^the prepared model needs [\d.e+]+ \w+, but the disk of .* free\. Free some space, or set LAYERGRAFT_CACHE/,
     );
     expect(written).toEqual([]);
+    expect(names()).toEqual(["a.gguf"]);
+  });
+
+  it("has space for what it can hold once all other files are deleted", async () => {
+    const settings = { folder: root, mostBytes: 0 };
+    await use(["a"], 10, 30);
+    await expect(requireCacheSpace(1e18, settings)).rejects.toThrow(/^the prepared model needs 1000 PB, but/);
+    await requireCacheSpace(10, settings);
     expect(names()).toEqual(["a.gguf"]);
   });
 

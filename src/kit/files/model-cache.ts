@@ -2,7 +2,7 @@
 // complete if it is there. The least recently used ones are deleted where a new one would exceed the limit or the disk.
 
 import { readdir, rm, stat, statfs, utimes } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { OutputError, usageError } from "../errors.js";
 import { formatBytes } from "../printing/format.js";
 import { cacheFolder, makeCacheFolder } from "./cache-folder.js";
@@ -93,6 +93,16 @@ export async function cachedFile(
 }
 
 /**
+ * Refuses files that the cache could not hold if all others were deleted, before what they are made of is known.
+ * @throws OutputError if the disk has no space for them
+ */
+export async function requireCacheSpace(bytes: number, settings: ModelCacheSettings): Promise<void> {
+  await makeCacheFolder(settings.folder);
+  const entries = await cacheEntries(settings);
+  requireFree(bytes, sumOf(entries) + (await freeBytes(settings.folder)), settings);
+}
+
+/**
  * Deletes a file that the disk may not hold, as its process was killed before that.
  * @returns whether it is whole, and still there
  */
@@ -154,21 +164,15 @@ export async function clearCache(settings: ModelCacheSettings): Promise<CacheEnt
 /** Deletes the least recently used files, and what is left of stopped runs, until a new file fits. */
 async function makeRoom(path: string, { bytes, keep = [] }: CachedFile, settings: ModelCacheSettings): Promise<void> {
   const entries = await cacheEntries(settings);
-  const own = entries.filter((entry) => entry.path.startsWith(path)).reduce((sum, entry) => sum + entry.bytes, 0);
+  const own = sumOf(entries.filter((entry) => entry.path.startsWith(path)));
   const others = entries.filter((entry) => !entry.path.startsWith(path));
   const deletable: CacheEntry[] = [];
   for (const entry of others) if (!keep.includes(entry.path) && !(await isInUse(entry))) deletable.push(entry);
-  let free = (await freeBytes(path)) + own;
-  const most = deletable.reduce((sum, entry) => sum + entry.bytes, free);
-  if (most < bytes) {
-    throw new OutputError(
-      `the prepared model needs ${formatBytes(bytes)}, but the disk of ${settings.folder} has only ${formatBytes(most)} free. Free some space, or set LAYERGRAFT_CACHE to a folder on another disk.`,
-      { file: path, expected: `${bytes} bytes`, actual: `${most} bytes` },
-    );
-  }
+  let free = (await freeBytes(dirname(path))) + own;
+  requireFree(bytes, sumOf(deletable) + free, settings);
   // What a killed run has left is of no use but to the same run.
   deletable.sort((a, b) => Number(b.isPartial) - Number(a.isPartial));
-  let total = others.reduce((sum, entry) => sum + entry.bytes, 0);
+  let total = sumOf(others);
   for (const entry of deletable) {
     if (total + bytes <= settings.mostBytes && free >= bytes) break;
     await deleteEntry(entry);
@@ -177,8 +181,18 @@ async function makeRoom(path: string, { bytes, keep = [] }: CachedFile, settings
   }
 }
 
-async function freeBytes(path: string): Promise<number> {
-  const { bavail, bsize } = await statfs(join(path, ".."));
+const sumOf = (entries: readonly CacheEntry[]): number => entries.reduce((sum, { bytes }) => sum + bytes, 0);
+
+function requireFree(bytes: number, most: number, { folder }: ModelCacheSettings): void {
+  if (most >= bytes) return;
+  throw new OutputError(
+    `the prepared model needs ${formatBytes(bytes)}, but the disk of ${folder} has only ${formatBytes(most)} free. Free some space, or set LAYERGRAFT_CACHE to a folder on another disk.`,
+    { file: folder, expected: `${bytes} bytes`, actual: `${most} bytes` },
+  );
+}
+
+async function freeBytes(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
 }
 

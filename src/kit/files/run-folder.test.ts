@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { DiskFullError } from "../errors.js";
 import { syncFile, writeFileAtomically } from "./files.js";
 import { takeLock } from "./lock.js";
@@ -41,6 +41,15 @@ const fill = (text: string) => async (partial: string) => {
 const content = () => readFileSync(join(out, "inner", "file"), "utf8");
 
 describe("writeFolder", () => {
+  it("fills nothing where the disk has no space for it", async () => {
+    const filled = vi.fn(fill("one"));
+    await expect(writeFolder(out, "the test", filled, { bytes: 1e18 })).rejects.toThrow(
+      /^the output needs 1000 PB, but the disk of .* has only .* free\. Free some space, or choose another disk\.$/,
+    );
+    expect(filled).not.toHaveBeenCalled();
+    expect(readdirSync(home)).toEqual([]);
+  });
+
   it("leaves nothing but the folder", async () => {
     await writeFolder(out, "the test", fill("one"));
     expect([readdirSync(home), readdirSync(out), content()]).toEqual([["out"], ["inner"], "one"]);

@@ -5,7 +5,7 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { DiskFullError, isSystemError, OutputError } from "../errors.js";
 import { type Difference, differencesOf } from "../json.js";
 import { formatSome, shorten } from "../printing/format.js";
-import { exists, pathBeside, syncFile, syncFolder } from "./files.js";
+import { exists, pathBeside, requireSpace, syncFile, syncFolder } from "./files.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 
 /** Files of runs, which are not part of an output. */
@@ -278,6 +278,8 @@ export async function checkFolderOutput(
  * @param what name of the content for messages, such as "the checkpoint"
  * @param fill writes the content into the given folder
  * @param options.retry advice once there is space again; default "run again"
+ * @param options.bytes of the content, where they are known before it is filled. Default: 0
+ * @throws OutputError if the disk has no space for them
  * @throws DiskFullError if the disk is full; an earlier folder is kept
  * @throws LayergraftError code "locked" if another process is writing it
  */
@@ -285,12 +287,13 @@ export async function writeFolder<T>(
   path: string,
   what: string,
   fill: (partial: string) => Promise<T>,
-  options: { readonly replace?: boolean; readonly retry?: string } = {},
+  options: { readonly replace?: boolean; readonly retry?: string; readonly bytes?: number } = {},
 ): Promise<T> {
   // Not `.partial`, which may contain an interrupted merge to resume.
   const folder = new RunFolder(path, ".layergraft-partial");
   await folder.open();
   try {
+    await requireSpace(folder.path, options.bytes ?? 0);
     const result = await fill(folder.partial);
     await folder.commit(options);
     return result;

@@ -1,6 +1,6 @@
 // The output folder of a merge: what it may replace, what it can resume from, and its files.
 
-import { readdir, rm, stat, statfs } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ShardLayout } from "../../formats/safetensors/index.js";
 import {
@@ -11,11 +11,11 @@ import {
   readJsonObject,
   requireOutside,
   requireOwnFiles,
+  requireSpace,
   withFile,
   writeFully,
 } from "../../kit/files/index.js";
 import { CancelledError, DiskFullError, isObject, LayergraftError, OutputError } from "../../kit/index.js";
-import { formatBytes } from "../../kit/printing/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
 import { cloneFile } from "./clone.js";
 import { digestFiles } from "./companion-files.js";
@@ -171,15 +171,7 @@ export class OutputFolder extends RunFolder {
    * @param bytes size of the output, including what is already written
    */
   async checkSpace(bytes: number): Promise<void> {
-    const { bavail, bsize } = await statfs(dirname(this.path));
-    const present = (await exists(this.partial)) ? await allocatedBytes(this.partial) : 0;
-    const free = bavail * bsize + present;
-    if (free < bytes) {
-      throw new OutputError(
-        `the output needs ${formatBytes(bytes)}, but the disk of ${dirname(this.path)} has only ${formatBytes(free)} free. Free some space, or choose another disk.`,
-        { file: this.path, expected: `${bytes} bytes`, actual: `${free} bytes` },
-      );
-    }
+    await requireSpace(this.path, bytes, (await exists(this.partial)) ? await allocatedBytes(this.partial) : 0);
   }
 
   /**
