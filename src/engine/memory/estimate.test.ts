@@ -58,7 +58,7 @@ describe("the estimate of the engine", () => {
 describe("a model that does not fit", () => {
   it("is refused before anything is computed, with sizes and the way out", async () => {
     const model = await writeTiny(join(folder, "large"), { vocabulary: V });
-    const { total, program } = estimateEngine(await openModelSource(model));
+    const { total } = estimateEngine(await openModelSource(model));
     vi.stubEnv("LAYERGRAFT_MEMORY", `${total - 1}`);
     const refused = await openEngine(model, { threads: 1 }).catch((error: unknown) => error);
     expect(refused).toMatchObject({
