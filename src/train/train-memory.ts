@@ -60,8 +60,8 @@ export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryE
     {
       weights: frozen * (use.heldOut ? 2 : 1),
       optimizer: TRAINED_COPIES * FLOAT32 * elements,
-      logits: arenaBytes(derivedLogitsBytes(spec, tokens, isHeadTrained)),
-      activations: arenaBytes(keptBytes(spec, tokens, use.tokens)),
+      logits: arenaBytes(derivedLogitsBytes(spec, tokens, isHeadTrained), isHeadTrained),
+      activations: arenaBytes(keptBytes(spec, tokens, use.tokens), isHeadTrained),
       program: programBytes(spec, PROGRAM),
     },
     { spare: STATE_COPIES * FLOAT32 * elements, mapped: lora ? mapped : 0 },
