@@ -232,6 +232,12 @@ describe("a file of the cache", () => {
     expect(files()).toEqual([basename(path)]);
   });
 
+  it("is made whatever else is in the folder under such a name", async () => {
+    mkdirSync(join(CACHE, "weights", "folder.safetensors"), { recursive: true });
+    expect(await scores(soup)).toEqual(await scores(await written(soup)));
+    await vi.waitFor(() => expect(readdirSync(join(CACHE, "weights"))).toHaveLength(2), { interval: 5 });
+  });
+
   it("is left out where few bytes are computed", async () => {
     LIMITS.bytesInMemory = limit;
     await scores(soup);

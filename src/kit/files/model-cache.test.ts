@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { LayergraftError } from "../errors.js";
 import { takeLock } from "./lock.js";
-import { cachedFile, cacheEntries, clearCache, markWhileHeld, modelCacheSettings } from "./model-cache.js";
+import { cachedFile, cacheEntries, clearCache, markUsed, markWhileHeld, modelCacheSettings } from "./model-cache.js";
 
 let root: string;
 let folder: string;
@@ -130,6 +130,10 @@ describe("the cache of models", () => {
       [join(folder, "a.gguf"), 10],
       [join(folder, "d.gguf"), 20],
     ]);
+  });
+
+  it("needs no mark of a file whose date cannot be written, such as another user's", async () => {
+    await expect(markUsed(join(folder, "of-nobody.gguf"))).resolves.toBeUndefined();
   });
 
   it("refuses before the first byte what the disk has no space for", async () => {
