@@ -232,6 +232,26 @@ describe("a file of the cache", () => {
     expect(files()).toEqual([basename(path)]);
   });
 
+  it("is made again where another process makes room before it is opened", async () => {
+    const wanted = await scores(soup);
+    await settled();
+    let count = 0;
+    const encode = OnnxModel.prototype.encode;
+    const spy = vi.spyOn(OnnxModel.prototype, "encode").mockImplementation(function (this: OnnxModel, ...graph) {
+      if (++count === 1) rmSync(join(CACHE, "weights", files()[0] as string));
+      return encode.apply(this, graph);
+    });
+    expect(await scores(soup)).toEqual(wanted);
+    expect(count).toBe(2);
+    spy.mockRestore();
+  });
+
+  it("is made whatever else is in the folder under such a name", async () => {
+    mkdirSync(join(CACHE, "weights", "folder.safetensors"), { recursive: true });
+    expect(await scores(soup)).toEqual(await scores(await written(soup)));
+    await vi.waitFor(() => expect(readdirSync(join(CACHE, "weights"))).toHaveLength(2), { interval: 5 });
+  });
+
   it("is left out where few bytes are computed", async () => {
     LIMITS.bytesInMemory = limit;
     await scores(soup);

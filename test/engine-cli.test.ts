@@ -2,10 +2,11 @@
 // works where models cannot be run.
 // @module-tag slow
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { readPrompts, readTokenFile } from "../src/cli/shared/prompt-files.js";
 import { openEngine } from "../src/engine/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
@@ -225,6 +226,17 @@ describe("chat", () => {
     const args = ["chat", "model", "--system", "ab", "-q", "--stop", "?"];
     // After the empty line there is nothing any more.
     expect(await output(args, "hi\nc c\n/new\nx\n\nhi\n")).toBe("hi\nhi\nhi\n");
+  });
+
+  it.each(["SIGINT", "SIGTERM"] as const)("ends on %s while it waits for a line", async (signal) => {
+    const child = spawn(process.execPath, [MAIN, "chat", "model", "-q"], { cwd: root });
+    let text = "";
+    child.stderr.on("data", (data) => (text += data));
+    const ended = once(child, "close");
+    await vi.waitFor(() => expect(text).toContain("> "), { timeout: 60_000 });
+    child.kill(signal);
+    expect(await ended).toEqual([INTERRUPTED, null]);
+    expect(text).toContain("interrupted: stopped before the end");
   });
 });
 

@@ -194,7 +194,8 @@ async function findBlends(keys: ReadonlySet<string>, cache: ModelCacheSettings):
     if (!(await requireWhole(path))) continue;
     const file = await openSafetensors(path).catch(async (error: unknown) => {
       if (!(error instanceof FormatError)) throw error;
-      await rm(path, { force: true });
+      // What is no file, or of another user, stays: it does not matter here.
+      await rm(path, { force: true }).catch(() => undefined);
       return undefined;
     });
     for (const { name, offset } of file?.tensors ?? []) {

@@ -10,7 +10,7 @@ import { feedsOf, RopeTables } from "./rope-tables.js";
 import { lowerGraph } from "./runtime/lower.js";
 import { openSession, type SessionOptions } from "./runtime/session.js";
 import { loadSourceTokenizer } from "./source-text.js";
-import { bindWeights } from "./weights.js";
+import { openBound } from "./weights.js";
 
 export interface StateOptions extends Pick<SessionOptions, "threads"> {
   /** Indices of the residual stream: 0 is the embedding, l the output of the l-th layer. */
@@ -41,8 +41,9 @@ export async function openStates(source: ModelSource, options: StateOptions): Pr
   const outputs = Object.fromEntries(indices.map((index): [string, Node] => [`${index}`, streams[index] as Node]));
   const used = inputsOf(Object.values(outputs));
   const weights = new Map([...all].filter(([name]) => used.has(name)));
-  const bound = await bindWeights({ spec, weights }, source, { signal, threads });
-  const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), { threads });
+  const session = await openBound({ spec, weights }, source, { signal, threads }, (bound) =>
+    openSession(lowerGraph(outputs, { weights: bound.weights }), { threads }),
+  );
   const ropes = new RopeTables(spec.ropes);
   const read = async (text: string) => {
     const ids = tokenizer.encode(begin + text);

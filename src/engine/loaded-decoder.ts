@@ -10,7 +10,7 @@ import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
 import { lowerGraph } from "./runtime/lower.js";
 import { openSession, type Session, type SessionOptions, type TensorValue } from "./runtime/session.js";
-import { bindWeights } from "./weights.js";
+import { openBound } from "./weights.js";
 
 export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {}
 
@@ -79,12 +79,13 @@ export class LoadedDecoder {
       [TOTAL]: graph.sum(logits, [1]),
     };
     const { threads, providers, shared = false } = options;
-    const bound = await bindWeights(decoder, source, options);
     const outputs = { ...head, ...Object.fromEntries([...fresh].map(([feed, node]) => [freshOf(feed), node])) };
     // Packed weights are a copy of this session's own.
     const config: Record<string, string> = shared ? { "session.disable_prepacking": "1" } : {};
-    const session = await openSession(lowerGraph(outputs, { weights: bound.weights }), { threads, providers, config });
-    return new LoadedDecoder(spec, bound.notes, session, !shared);
+    return openBound(decoder, source, options, async ({ weights, notes }) => {
+      const session = await openSession(lowerGraph(outputs, { weights }), { threads, providers, config });
+      return new LoadedDecoder(spec, notes, session, !shared);
+    });
   }
 
   /** Positions that it computes: those of the configuration, and more where its rotation grows with them. */

@@ -1,8 +1,8 @@
 // Binds the weights of a decoder to bytes: to a file in place where it has them, else to where they are computed.
 
 import type { CheckpointTensor } from "../formats/checkpoint/index.js";
-import { markWhileHeld, modelCacheSettings, requireCacheSpace } from "../kit/files/index.js";
-import { formatShape, isFloatDType, MismatchError, sameShape } from "../kit/index.js";
+import { exists, markWhileHeld, modelCacheSettings, requireCacheSpace } from "../kit/files/index.js";
+import { formatShape, isFloatDType, MismatchError, RuntimeError, sameShape } from "../kit/index.js";
 import { formatSome, plural } from "../kit/printing/index.js";
 import type { Step } from "../merge/index.js";
 import { type Measured, measurementsOf, Resolver } from "../tensor/expressions/index.js";
@@ -23,16 +23,42 @@ export interface BoundWeights {
   readonly notes: readonly string[];
 }
 
+type Bindable = Pick<Decoder, "spec" | "weights">;
+
+/**
+ * Binds the weights of a decoder, and opens what reads them: both again where another process has made room in the cache
+ * meanwhile.
+ * @throws as `bindWeights`
+ */
+export async function openBound<T>(
+  decoder: Bindable,
+  source: ModelSource,
+  options: BlendOptions,
+  open: (bound: BoundWeights) => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    const files: string[] = [];
+    try {
+      return await open(await bindWeights(decoder, source, options, files));
+    } catch (error) {
+      const areThere = await Promise.all(files.map((path) => exists(path)));
+      if (!(error instanceof RuntimeError) || areThere.every(Boolean)) throw error;
+    }
+  }
+}
+
 /**
  * Finds or computes the weights of a decoder.
+ * @param files gets the files of the cache that the weights are in
  * @throws CheckpointError if weights are missing
  * @throws MismatchError if weights have other shapes than the configuration, with all of them
  * @throws CancelledError if the signal fires
  */
 export async function bindWeights(
-  { spec, weights: wanted }: Pick<Decoder, "spec" | "weights">,
+  { spec, weights: wanted }: Bindable,
   source: ModelSource,
   options: BlendOptions = {},
+  files: string[] = [],
 ): Promise<BoundWeights> {
   const { steps, notes } = findSteps({ spec, weights: wanted }, source);
   const { signal, threads, shared = false } = options;
@@ -44,6 +70,8 @@ export async function bindWeights(
   const measured = await measureAll(source.measurements, source.sources, { signal, threads });
   const { inPlace, computed } = split(steps.values(), source, shared, measured);
   const blends = await placeBlends(source.name, [...computed.values()], source.sources, measured, options);
+  const stored = [...blends.values()].flatMap((blend) => (blend instanceof SharedArrayBuffer ? [] : [blend.path]));
+  files.push(...new Set(stored));
 
   const weights = new Map<string, Weight>();
   const locations = new Map<string, string>();
@@ -58,8 +86,8 @@ export async function bindWeights(
     const total = sizeOf(step.shape, dtype);
     const length = rows ? (total / rows.of) * (wanted.get(name)?.shape[0] as number) : total;
     const begin = rows ? (total / rows.of) * rows.from : 0;
-    const stored = inPlace.get(step);
-    const place = stored ? { path: stored.file.path, offset: stored.offset } : blends.get(step.tensor);
+    const own = inPlace.get(step);
+    const place = own ? { path: own.file.path, offset: own.offset } : blends.get(step.tensor);
     if (!place) throw new Error(`${step.tensor} was not computed`);
     const values =
       place instanceof SharedArrayBuffer
@@ -68,8 +96,7 @@ export async function bindWeights(
     weights.set(name, { dtype: IN_PLACE[dtype], values });
   }
   // Some sessions open late, as those of training do.
-  const files = [...blends.values()].flatMap((blend) => (blend instanceof SharedArrayBuffer ? [] : [blend.path]));
-  markWhileHeld(weights, [...new Set(files)]);
+  markWhileHeld(weights, files);
   return { weights, notes };
 }
 

@@ -31,7 +31,7 @@ export function add(program: Command): void {
       .option("--system <text>", "system message"),
   );
   withEngineOptions(withFastBackendOption(withSamplingOptions(512)(command))).action(async (source, flags) => {
-    await withEngine(source, { ...flags, prefer: "speed", chat: true }, async (engine) => {
+    await withEngine(source, { ...flags, prefer: "speed", chat: true }, async (engine, signal) => {
       const palette = paletteFor(process.stdout);
       const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
       let messages = [...opening];
@@ -42,6 +42,13 @@ export function add(program: Command): void {
       const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: "> " });
       let answering: AbortController | undefined;
       lines.on("SIGINT", () => (answering ? answering.abort() : lines.close()));
+      // SIGTERM, and Ctrl-C where the terminal is not this process's own.
+      const stop = () => {
+        answering?.abort();
+        lines.close();
+      };
+      if (signal.aborted) stop();
+      else signal.addEventListener("abort", stop, { once: true });
       lines.prompt();
       for await (const line of lines) {
         if (line.trim() === "") break;
@@ -86,9 +93,10 @@ export function add(program: Command): void {
         }
         answering = undefined;
         messages.push({ role: "assistant", content: answer });
-        lines.prompt();
+        if (!signal.aborted) lines.prompt();
       }
       lines.close();
+      if (signal.aborted) throw new CancelledError("stopped before the end");
     });
   });
 }

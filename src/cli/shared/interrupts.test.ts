@@ -1,8 +1,17 @@
 // A process whose main thread is blocked for seconds, and interrupted.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { expect, it } from "vitest";
-import { WATCHER } from "./interrupts.js";
+import { expect, it, vi } from "vitest";
+import { WATCHER, watchInterrupts } from "./interrupts.js";
+
+// As under Node.js's permission model without --allow-worker.
+vi.mock("node:worker_threads", () => ({
+  Worker: class {
+    constructor() {
+      throw new Error("Access to this API has been restricted");
+    }
+  },
+}));
 
 /** Blocks the main thread once the thread listens, and reports how often it was interrupted. */
 const script = (seconds: number) => `
@@ -45,4 +54,8 @@ it("leaves an interrupt to a main thread that answers", async () => {
   child.kill("SIGINT");
   expect(await ended).toEqual([130, null]);
   expect([output(), text]).toEqual(["begins\ninterrupted 1\n", ""]);
+});
+
+it("leaves interrupts to the main thread where no other can be started", () => {
+  expect(watchInterrupts("this step")).toEqual(new Int32Array(1));
 });

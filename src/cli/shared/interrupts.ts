@@ -34,7 +34,7 @@ parentPort.postMessage("listens");
 
 /**
  * Watches for interrupts in a thread. If the main thread does not answer the first one at once, it prints what is waited for; after
- * the second, it ends the process.
+ * the second, it ends the process. Where no thread can be started, interrupts wait for the main thread.
  * @param waitsFor such as "this step"
  * @returns the number of interrupts that the main thread has answered, for it to set
  */
@@ -42,6 +42,12 @@ export function watchInterrupts(waitsFor: string): Int32Array {
   const answered = new Int32Array(new SharedArrayBuffer(4));
   const start = process.stderr.isTTY ? "\r\u001b[K" : "";
   const text = `${start}stopping after ${waitsFor}; press Ctrl-C again to end at once\n`;
-  new Worker(WATCHER, { eval: true, execArgv: [], workerData: { answered, text, grace: GRACE } }).unref();
+  try {
+    const watcher = new Worker(WATCHER, { eval: true, execArgv: [], workerData: { answered, text, grace: GRACE } });
+    // Such as no memory for a thread.
+    watcher.on("error", () => undefined).unref();
+  } catch {
+    // Node.js's permission model may allow no threads.
+  }
   return answered;
 }

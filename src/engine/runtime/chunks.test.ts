@@ -54,7 +54,7 @@ async function run(options: LowerOptions, sizes: readonly number[]) {
 }
 
 // No whole chunk, one row in the last, several chunks.
-const SIZES = [1, 2, 127, 128, 129, 130, 256, 257, 700];
+const SIZES = [0, 1, 2, 127, 128, 129, 130, 256, 257, 700];
 
 it("gives the bits of all rows at once in chunks of 128", async () => {
   expect(await run({ chunks: { axis: "rows", rows: 128 } }, SIZES)).toEqual(await run({}, SIZES));

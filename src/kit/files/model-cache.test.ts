@@ -9,6 +9,7 @@ import {
   cachedFile,
   cacheEntries,
   clearCache,
+  markUsed,
   markWhileHeld,
   modelCacheSettings,
   requireCacheSpace,
@@ -137,6 +138,10 @@ describe("the cache of models", () => {
       [join(folder, "a.gguf"), 10],
       [join(folder, "d.gguf"), 20],
     ]);
+  });
+
+  it("needs no mark of a file whose date cannot be written, such as another user's", async () => {
+    await expect(markUsed(join(folder, "of-nobody.gguf"))).resolves.toBeUndefined();
   });
 
   it("refuses before the first byte what the disk has no space for", async () => {

@@ -113,10 +113,10 @@ export async function requireWhole(path: string): Promise<boolean> {
   return false;
 }
 
-/** Makes a file of the cache the most recently used one. */
+/** Makes a file of the cache the most recently used one, where that can be written: a file of another user can be read only. */
 export async function markUsed(path: string): Promise<void> {
   const now = new Date();
-  await utimes(path, now, now);
+  await utimes(path, now, now).catch(() => undefined);
 }
 
 /** Milliseconds between marks of files that may be opened again. */
@@ -128,7 +128,7 @@ export function markWhileHeld(owner: object, paths: readonly string[]): void {
   const held = new WeakRef(owner);
   const timer = setInterval(() => {
     if (held.deref() === undefined) return clearInterval(timer);
-    for (const path of paths) markUsed(path).catch(() => undefined);
+    for (const path of paths) void markUsed(path);
   }, USED_EVERY);
   timer.unref();
 }

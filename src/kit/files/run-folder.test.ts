@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { DiskFullError } from "../errors.js";
 import { syncFile, writeFileAtomically } from "./files.js";
@@ -219,4 +220,29 @@ describe("what every run refuses", () => {
       { field: "n", text: "n was missing and is 2" },
     ]);
   });
+});
+
+it("leaves the folder of the process that takes the lock as soon as it can", async () => {
+  for (let i = 0; i < 20; i++) {
+    const [first, second] = [new RunFolder(out), new RunFolder(out)];
+    await first.open();
+    for (let k = 0; k < 5; k++) writeFileSync(join(first.partial, `${k}`), "of the first");
+    const discarded = first.discard();
+    for (let isOpen = false; !isOpen; ) {
+      isOpen = await second.open().then(
+        () => true,
+        (error: { readonly code: string }) => {
+          expect(error.code).toBe("locked");
+          return false;
+        },
+      );
+    }
+    writeFileSync(join(second.partial, "0"), "of the second");
+    await discarded;
+    await sleep(2);
+    expect(readFileSync(join(second.partial, "0"), "utf8")).toBe("of the second");
+    await expect(second.requireUnlocked()).rejects.toMatchObject({ code: "locked" });
+    await second.discard();
+    expect(readdirSync(home).filter((name) => name.includes("out"))).toEqual([]);
+  }
 });

@@ -11,6 +11,9 @@ import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 /** Files of runs, which are not part of an output. */
 const PRIVATE = /^\.layergraft-/;
 
+/** Of locking a folder that others remove. */
+const MAX_ATTEMPTS = 10;
+
 /** A folder that a run fills in its place, by one process at a time. */
 export class LockedFolder {
   readonly path: string;
@@ -30,8 +33,16 @@ export class LockedFolder {
 
   /** Makes the folder and locks it. @throws LayergraftError code "locked" if another process has it */
   async lock(): Promise<void> {
-    await mkdir(this.partial, { recursive: true });
-    this.#lock = await takeLock(this.partial);
+    for (let attempt = 1; ; attempt++) {
+      await mkdir(this.partial, { recursive: true });
+      try {
+        this.#lock = await takeLock(this.partial);
+        return;
+      } catch (error) {
+        // The process that had the lock has just removed the folder.
+        if (!isSystemError(error, "ENOENT") || attempt === MAX_ATTEMPTS) throw error;
+      }
+    }
   }
 
   /** Unlocks the folder and keeps its files for a later run. */
@@ -142,8 +153,9 @@ export class RunFolder extends LockedFolder {
       await rename(this.partial, this.#discarded);
     };
     const synced = sync()
-      .catch(() => rm(this.path, { force: true }))
-      .finally(() => this.discard())
+      .catch(() => rm(this.path, { force: true }).finally(() => this.discard()))
+      // The next folder of that name is another process's.
+      .finally(() => this.close())
       .finally(() => rm(this.#discarded, { recursive: true, force: true }));
     return { synced };
   }
@@ -164,8 +176,13 @@ export class RunFolder extends LockedFolder {
 
   /** Unlocks and deletes the folder. */
   async discard(): Promise<void> {
+    // In one step and locked until then: a process that waits for the lock would take a folder that is being deleted.
+    const place = await rename(this.partial, this.#discarded).then(
+      () => this.#discarded,
+      () => this.partial,
+    );
     await this.close();
-    await rm(this.partial, { recursive: true, force: true });
+    await rm(place, { recursive: true, force: true });
   }
 }
 
