@@ -15,6 +15,7 @@ import type { SetCounts } from "./data/counts.js";
 import type { DataInput } from "./data/declaration.js";
 import { type PreparedData, prepareData } from "./data/prepare.js";
 import { type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
+import { type MaskPlan, measureMasks, planMasks } from "./loop/masks.js";
 import { train } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";
 import type { BatchSource, TrainingBatch, TrainOptions, TrainResult } from "./loop/training-types.js";
@@ -38,6 +39,8 @@ export interface RunOptions
 
 export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "settings" | "trained" | "lora"> {
   readonly streams: readonly PreparedStream[];
+  /** Of sparse fine-tuning. */
+  readonly mask?: MaskPlan | undefined;
   readonly notes: readonly string[];
 }
 
@@ -137,6 +140,7 @@ async function trainOptions(prepared: PreparedRun, { run, folder, signal }: RunO
     ...prepared,
     run,
     revert,
+    masks: prepared.mask && (await measureMasks(prepared.mask, signal)),
     // An absolute path if it is a folder, otherwise its name.
     baseName: (await exists(path)) ? path : run.base,
     out: run.out,
@@ -235,7 +239,14 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   if (!chosen) requireMemory(trained);
   const settings = settleRun(run, model, sizeOf(streams));
   const lora = loraOf(trained);
-  return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes] };
+  const mask = run.mask && planMasks(await openChange(run.mask.from, options), trained, run.mask.share);
+  return { base, source, settings, trained, lora, mask, streams, notes: [...notes, ...settings.notes] };
+}
+
+/** The change of a first run. @throws RecipeError if it is not of the same architecture as the base */
+async function openChange(from: string, { run, folder, hub }: PrepareOptions): Promise<OpenedPlan> {
+  const recipe = { method: "task_arithmetic", models: [from], base: run.base } as const;
+  return await planRecipe(recipe, { ...(folder ? { folder } : {}), hub });
 }
 
 /** A tokenizer may have more tokens than its model, if the data has none of them. */
@@ -331,12 +342,16 @@ function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): 
 }
 
 /** Digests of the base's weights, as fine-tuned models of one base have the same headers, and of the examples. */
-async function inputsOf({ base, streams }: PreparedRun, signal?: AbortSignal): Promise<Record<string, string>> {
+async function inputsOf({ base, mask, streams }: PreparedRun, signal?: AbortSignal): Promise<Record<string, string>> {
+  const first = mask?.opened.sources.get("models[0]") ?? [];
+  const read = { base: [...base.sources.values()], mask: [first].flat() };
   const sources = await Promise.all(
-    [...base.sources.values()].map(async ({ name, files }) => {
-      const digests = await Promise.all(files.map(({ path }) => digestOfFile(path, signal)));
-      return [`base ${name}`, digests.join(" ")];
-    }),
+    Object.entries(read)
+      .flatMap(([role, all]) => all.map((one) => [role, one] as const))
+      .map(async ([role, { name, files }]) => {
+        const digests = await Promise.all(files.map(({ path }) => digestOfFile(path, signal)));
+        return [`${role} ${name}`, digests.join(" ")];
+      }),
   );
   const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
   return Object.fromEntries([...sources, ...data]) as Record<string, string>;
