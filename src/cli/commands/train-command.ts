@@ -213,7 +213,7 @@ function titleOf({ method, out, base }: Run): string {
 }
 
 function describeRun(run: Run, prepared: PreparedRun): string[] {
-  const { settings, trained, lora, source, streams, notes } = prepared;
+  const { settings, trained, lora, mask, source, streams, notes } = prepared;
   const parameters = [...trained].reduce((sum, name) => sum + sizeOf(source.tensors.get(name)?.shape ?? []), 0);
   const layers = [...new Set([...trained].flatMap((name) => source.tensors.get(name)?.layer ?? []))].sort(
     (a, b) => a - b,
@@ -224,6 +224,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
     : `${formatCount(parameters)} trained parameters`;
   return [
     `${what}, in layers ${formatRanges(layers) || "none"}`,
+    ...(mask ? [`mask: the ${formatCount(mask.kept)} of them that ${run.mask?.from} changed most`] : []),
     ...streams.flatMap(({ name, counts }) => [
       ...(streams.length > 1 ? [`stream ${name}:`] : []),
       ...terminalLines({ columns: ["set", ...COUNT_COLUMNS.map(right)], rows: counts.map(countRow) }),
