@@ -86,7 +86,17 @@ test.for([1, 2])(
   async (processes, context) => {
     if (!python) return context.skip(MISSING);
     await writeExample(world);
-    const fields = [...FIELDS, "--save_dtype", "float32", "--optimizer.decay", "0.5", "--optimizer.lr", "1e-3"];
+    const fields = [
+      ...FIELDS,
+      "--save_dtype",
+      "float32",
+      "--train",
+      "all",
+      "--optimizer.decay",
+      "0.5",
+      "--optimizer.lr",
+      "1e-3",
+    ];
     const go = (...args: string[]) => layergraft(["train", "run.yaml", ...fields, ...args], { cwd: world });
     expect(await go("--out", "first", "--force")).toMatchObject({ status: DONE });
     const mask = ["--mask.from", "first/last", "--mask.share", "0.1"];

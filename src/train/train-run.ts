@@ -245,7 +245,7 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
 
 /** The change of a first run. @throws RecipeError if it is not of the same architecture as the base */
 async function openChange(from: string, { run, folder, hub }: PrepareOptions): Promise<OpenedPlan> {
-  const recipe = { method: "task_arithmetic", models: [from], base: run.base } as const;
+  const recipe = { method: "task_arithmetic", models: [from], base: run.base, dtype: "float32" } as const;
   return await planRecipe(recipe, { ...(folder ? { folder } : {}), hub });
 }
 

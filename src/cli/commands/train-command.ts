@@ -1,4 +1,4 @@
-import { basename, isAbsolute, join } from "node:path";
+import { basename, isAbsolute, join, resolve } from "node:path";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
   lossPage,
@@ -11,7 +11,7 @@ import {
   showProgress,
   terminalLines,
 } from "../../figures/index.js";
-import { writeFileAtomically } from "../../kit/files/index.js";
+import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatBytes, formatCount, formatRanges, plural, shellQuote } from "../../kit/printing/index.js";
 import { previewOf, type SetCounts } from "../../train/data/index.js";
@@ -201,8 +201,10 @@ async function readRunOf(
   }
   const { run, folder } = await readRun(file, { fields });
   const startOf = (...names: string[]) => (fields.some(([field]) => names.includes(field)) ? "." : folder);
+  const first = resolve(startOf("mask", "mask.from"), run.mask?.from ?? "");
+  const mask = run.mask && (await exists(first)) ? { ...run.mask, from: first } : run.mask;
   return {
-    run: { ...run, out: isAbsolute(run.out) ? run.out : join(startOf("out"), run.out) },
+    run: { ...run, ...(mask ? { mask } : {}), out: isAbsolute(run.out) ? run.out : join(startOf("out"), run.out) },
     folder: startOf("base"),
     dataFolder: startOf("data", "partition"),
   };
