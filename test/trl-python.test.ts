@@ -11,7 +11,7 @@ import { parse } from "yaml";
 import { openSafetensors, readTensor } from "#formats/safetensors";
 import { checkRun, handOverRun } from "#train";
 import { writeExample } from "../src/demo/index.js";
-import { temporaryFolder } from "./support/checkpoints.js";
+import { decodeValues, temporaryFolder } from "./support/checkpoints.js";
 import { DONE, layergraft } from "./support/command.js";
 
 const python = process.env.LAYERGRAFT_PYTHON;
@@ -110,9 +110,14 @@ test.for([1, 2])(
     const read = async (folder: string) => {
       const file = await openSafetensors(join(world, folder, "model.safetensors"));
       const tensors = await Promise.all(
-        file.tensors.map(async (tensor) => [tensor.name, (await readTensor(file, tensor)).slice()] as const),
+        file.tensors.map(async (tensor) => {
+          return [
+            tensor.name,
+            Float32Array.from(decodeValues(await readTensor(file, tensor), tensor.dtype as "F32" | "BF16")),
+          ] as const;
+        }),
       );
-      return new Map(tensors.map(([name, bytes]) => [name, new Float32Array(bytes.buffer)]));
+      return new Map(tensors);
     };
     const [base, ours, theirs] = await Promise.all(["base", "second/last", join(out, "out/last")].map(read));
     let [inside, outside] = [0, 0];
