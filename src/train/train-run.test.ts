@@ -122,6 +122,9 @@ describe("sparse fine-tuning", () => {
     );
     expect(pairs.filter(([before, after]) => before !== after)).toHaveLength(Math.floor(0.05 * pairs.length));
 
+    out = join(first, "..");
+    const replacing = trainRun({ run: runOf({ ...fields, mask }), folder: root, force: true });
+    await expect(replacing).rejects.toThrow(/is inside the output folder/);
     out = join(root, "sparse-stopped");
     const run = runOf({ ...fields, mask });
     const controller = new AbortController();

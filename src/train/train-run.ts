@@ -4,7 +4,7 @@ import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import { describeKept, type KeptChange, losesChange } from "../kernels/index.js";
-import { digestOfFile, exists } from "../kit/files/index.js";
+import { digestOfFile, exists, requireOutside } from "../kit/files/index.js";
 import { CheckpointError, RecipeError } from "../kit/index.js";
 import { formatSome, plural, shellQuote } from "../kit/printing/index.js";
 import { type OpenedPlan, planRecipe } from "../merge/index.js";
@@ -127,6 +127,9 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
 async function trainOptions(prepared: PreparedRun, { run, folder, signal }: RunOptions): Promise<TrainOptions> {
   const { source, lora, streams, settings } = prepared;
   const path = resolve(folder ?? ".", run.base);
+  // A run that replaces an earlier one would remove what it is about to read.
+  const first = prepared.mask?.opened.sources.get("models[0]");
+  if (first) await requireOutside(run.out, [first.folder]);
   const revert = run.revert
     ? resolveSelection(run.revert, {
         tensors: source.tensors,
