@@ -11,7 +11,7 @@ const work = mkdtempSync(join(tmpdir(), "removed-"));
 
 it.each([
   ["train run.yaml --log-to tensorboard", "--log-to was removed in 2.0.0. Send log.jsonl"],
-  ["train run.yaml --sparse.keep=0.1", "--sparse.keep was removed in 2.0.0. Train some layers with train"],
+  ["train run.yaml --sparse.keep=0.1", "--sparse.keep was removed in 2.0.0. Train twice: first all weights"],
   ["moe mixture.yml --out m", "moe was removed in 2.0.0. Use merge, which runs configurations of mergekit-moe."],
   ["merge recipe.yaml --out m", "pcb was removed in 2.0.0. Use consensus, sce or widen"],
   [
@@ -32,7 +32,7 @@ it.each([
 });
 
 it.each([
-  [{ sparse: { keep: 0.1 } }, "- sparse was removed in 2.0.0. Train some layers with train"],
+  [{ sparse: { keep: 0.1 } }, "- sparse was removed in 2.0.0. Train twice: first all weights"],
   [{ data: { source: "d.jsonl", contamination: { files: ["e.txt"] } } }, "contamination was removed in 2.0.0. Remove"],
 ])("a run with %o", (fields, refusal) => {
   expect(() => checkRun({ base: "b", out: "o", data: "d.jsonl", ...fields })).toThrow(refusal);

@@ -8,9 +8,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { openSafetensors, readTensor } from "#formats/safetensors";
 import { checkRun, handOverRun } from "#train";
 import { writeExample } from "../src/demo/index.js";
-import { temporaryFolder } from "./support/checkpoints.js";
+import { decodeValues, temporaryFolder } from "./support/checkpoints.js";
 import { DONE, layergraft } from "./support/command.js";
 
 const python = process.env.LAYERGRAFT_PYTHON;
@@ -76,6 +77,59 @@ test.for(CASES)(
     );
     // On an H100, float32 was 1.5e-7 apart at most, mixed 0.014; on a CPU, bfloat16 was 0.032.
     expect(Math.max(...apart)).toBeLessThan({ float32: 1e-5, mixed: 0.03, bfloat16: 0.1 }[precision]);
+  },
+);
+
+test.for([1, 2])(
+  "train.py on %i trains the weights of a mask as the embedded engine does, and no other bit",
+  { tags: ["slow", "python"], timeout: 600_000 },
+  async (processes, context) => {
+    if (!python) return context.skip(MISSING);
+    await writeExample(world);
+    const fields = [
+      ...FIELDS,
+      "--save_dtype",
+      "float32",
+      "--train",
+      "all",
+      "--optimizer.decay",
+      "0.5",
+      "--optimizer.lr",
+      "1e-3",
+    ];
+    const go = (...args: string[]) => layergraft(["train", "run.yaml", ...fields, ...args], { cwd: world });
+    expect(await go("--out", "first", "--force")).toMatchObject({ status: DONE });
+    const mask = ["--mask.from", "first/last", "--mask.share", "0.1"];
+    expect(await go(...mask, "--out", "second", "--force")).toMatchObject({ status: DONE });
+    const out = `masked ${processes}`;
+    const cluster = ["--engine", "trl", "--gpus", String(processes), "--precision", "float32"];
+    const { stdout, status } = await go(...mask, ...cluster, "--out", out);
+    expect(status).toBe(DONE);
+    const line = /^Start it with: (.*)$/m.exec(stdout)?.[1] ?? "";
+    await promisify(execFile)("bash", ["-c", line], { cwd: world, maxBuffer: 1 << 26, env: environment(python) });
+    const read = async (folder: string) => {
+      const file = await openSafetensors(join(world, folder, "model.safetensors"));
+      const tensors = await Promise.all(
+        file.tensors.map(async (tensor) => {
+          return [
+            tensor.name,
+            Float32Array.from(decodeValues(await readTensor(file, tensor), tensor.dtype as "F32" | "BF16")),
+          ] as const;
+        }),
+      );
+      return new Map(tensors);
+    };
+    const [base, ours, theirs] = await Promise.all(["base", "second/last", join(out, "out/last")].map(read));
+    let [inside, outside] = [0, 0];
+    for (const [name, start] of base ?? []) {
+      for (const [i, before] of start.entries()) {
+        const [our, their] = [ours?.get(name)?.[i], theirs?.get(name)?.[i]] as [number, number];
+        if (our === before) outside += Number(their === before);
+        else inside += Number(Math.abs(our - their) < 1e-5 && their !== before);
+      }
+    }
+    const elements = [...(base ?? [])].reduce((sum, [, { length }]) => sum + length, 0);
+    expect({ inside, outside }).toEqual({ inside: Math.floor(0.1 * elements), outside: Math.ceil(0.9 * elements) });
   },
 );
 

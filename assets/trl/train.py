@@ -17,6 +17,8 @@ import torch
 import transformers
 from accelerate.utils import broadcast
 from datasets import load_dataset
+from safetensors.torch import load_file
+from torch.distributed.tensor import distribute_tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
 from transformers.core_model_loading import revert_weight_conversion
 from trl import SFTConfig, SFTTrainer
@@ -51,21 +53,41 @@ def files_of(model):
     return {plain(name): {plain(file) for file in names(name, p)} for name, p in model.named_parameters()}
 
 
-class PartAdamW(torch.optim.AdamW):
-    """AdamW that clips first, and steps only on the part of the model whose turn it is."""
+def masks_of(named):
+    """By parameter, which of its elements are trained, sharded as it is. A file holds a bit for each, by the parameter's name in files."""
+    masks = {}
+    for name, bits in load_file(HERE / "masks.safetensors").items():
+        parameter = named[plain(name)]
+        bits = (bits[:, None] >> torch.arange(8, dtype=torch.uint8) & 1).bool().flatten()[: parameter.numel()]
+        mask = bits.view(parameter.shape).to(parameter.device)
+        if hasattr(parameter, "placements"):
+            mask = distribute_tensor(mask, parameter.device_mesh, parameter.placements)
+        masks[parameter] = mask
+    return masks
 
-    turn, norm = 0, None
+
+class PartAdamW(torch.optim.AdamW):
+    """AdamW that clips first, and steps only on the part of the model whose turn it is, and on what masks leave of it: weights
+    whose gradients and decay are 0 from the first step on keep their bits."""
+
+    turn, norm, masks = 0, None, {}
 
     def step(self, closure=None):
         every = self.param_groups
         self.param_groups = [group for group in every if self.turn % len(RUN["streams"]) in group["streams"]]
         own = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        for p in own if self.masks else []:
+            p.grad.mul_(self.masks[p])
         norm = torch.nn.utils.clip_grad_norm_(own, RUN["optimizer"]["clip"] or math.inf)
         self.norm = (norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item()
         if not math.isfinite(self.norm):
             per = RUN["sequences_per_step"]
             where = f"step {self.turn + 1}, lines {self.turn * per + 1} to {(self.turn + 1) * per} of data.jsonl"
             raise FloatingPointError(f"a gradient is not finite: {where}; the state before is in out/state")
+        for group in self.param_groups if self.masks else []:
+            for p in (p for p in group["params"] if p.grad is not None):
+                with torch.no_grad():
+                    p.copy_(torch.where(self.masks[p], p * (1 - group["lr"] * group["decay"]), p))
         try:
             return super().step(closure)
         finally:
@@ -77,10 +99,11 @@ class Trainer(SFTTrainer):
         if self.optimizer is None:
             model = self.model if model is None else model
             named = {f: (i, p) for i, (n, p) in enumerate(model.named_parameters()) for f in self.files[plain(n)]}
-            groups = [{"params": list(dict(named[plain(n)] for n in g["names"]).values()), "weight_decay": g["decay"],
-                       "streams": g["streams"]} for g in RUN["groups"]]
+            groups = [{"params": list(dict(named[plain(n)] for n in g["names"]).values()), "decay": g["decay"],
+                       "weight_decay": 0.0 if RUN["masks"] else g["decay"], "streams": g["streams"]} for g in RUN["groups"]]
             o = RUN["optimizer"]
             self.optimizer = PartAdamW(groups, lr=RUN["learning_rate"], betas=o["betas"], eps=o["eps"])
+            self.optimizer.masks = masks_of({f: p for f, (_, p) in named.items()}) if RUN["masks"] else {}
         return self.optimizer
 
     def create_scheduler(self, num_training_steps, optimizer=None):

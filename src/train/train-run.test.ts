@@ -106,6 +106,53 @@ it("a Llama that knows nothing learns to follow instructions that it never saw",
   expect(right(after)).toBeGreaterThanOrEqual(57);
 });
 
+describe("sparse fine-tuning", () => {
+  const fields: Fields = {
+    ...{ save_dtype: "float32", sequence_length: 32, batch: 8, steps: 6 },
+    optimizer: { lr: 3e-3 },
+  };
+
+  it("resumes to the same weights, and refuses masks of another first run", async () => {
+    const { last: first } = await go(fields);
+    const [base, mask] = [await floatsOf(join(root, "base")), { from: first, share: 0.05 }];
+    out = join(root, "sparse");
+    const whole = await floatsOf((await go({ ...fields, mask })).last);
+    const pairs = [...base].flatMap(([name, values]) =>
+      Array.from(values, (x, i) => [x, whole.get(name)?.[i]] as const),
+    );
+    expect(pairs.filter(([before, after]) => before !== after)).toHaveLength(Math.floor(0.05 * pairs.length));
+
+    out = join(first, "..");
+    const replacing = trainRun({ run: runOf({ ...fields, mask }), folder: root, force: true });
+    await expect(replacing).rejects.toThrow(/is inside the output folder/);
+    out = join(root, "sparse-stopped");
+    const run = runOf({ ...fields, mask });
+    const controller = new AbortController();
+    const onProgress = ({ step }: { readonly step: number }) => step === 3 && controller.abort();
+    const stopped = trainRun({ run, folder: root, signal: controller.signal, onProgress });
+    await expect(stopped).rejects.toThrow(/stopped after step 3 of 6/);
+    const weights = join(first, "model.safetensors");
+    const bytes = readFileSync(weights);
+    const changed = Buffer.from(bytes);
+    changed[changed.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+    writeFileSync(weights, changed);
+    await expect(trainRun({ run, folder: root, resume: true })).rejects.toThrow(/mask .* has changed since/);
+    writeFileSync(weights, bytes);
+    const { last } = await trainRun({ run, folder: root, resume: true });
+    expect(farthest(await floatsOf(last), whole)).toBe(0);
+  });
+
+  it("is refused where the first run is of the base itself, or another model", async () => {
+    await expect(go({ ...fields, mask: { from: "base" } })).rejects.toThrow(
+      "mask.from: it does not differ from the base in what is trained",
+    );
+    await expect(go({ ...fields, mask: { from: "base", share: 1e-9 } })).rejects.toThrow(/keeps none/);
+    expect(() => runOf({ ...fields, method: "lora", mask: { from: "base" } })).toThrow(
+      /mask: cannot be used with method: lora/,
+    );
+  });
+});
+
 describe("LoRA", () => {
   const fields: Fields = {
     ...{ method: "lora", train: "q_proj and o_proj and down_proj of layers 1", batch: 16, steps: 12 },

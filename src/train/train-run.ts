@@ -4,7 +4,7 @@ import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import { describeKept, type KeptChange, losesChange } from "../kernels/index.js";
-import { digestOfFile, exists } from "../kit/files/index.js";
+import { digestOfFile, exists, requireOutside } from "../kit/files/index.js";
 import { CheckpointError, type Progress, RecipeError } from "../kit/index.js";
 import { formatSome, plural, shellQuote } from "../kit/printing/index.js";
 import { type OpenedPlan, planRecipe } from "../merge/index.js";
@@ -15,6 +15,7 @@ import type { SetCounts } from "./data/counts.js";
 import type { DataInput } from "./data/declaration.js";
 import { type PreparedData, prepareData } from "./data/prepare.js";
 import { type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
+import { type MaskPlan, measureMasks, planMasks } from "./loop/masks.js";
 import { train } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";
 import type { BatchSource, TrainingBatch, TrainOptions, TrainResult } from "./loop/training-types.js";
@@ -40,6 +41,8 @@ export interface RunOptions
 
 export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "settings" | "trained" | "lora"> {
   readonly streams: readonly PreparedStream[];
+  /** Of sparse fine-tuning. */
+  readonly mask?: MaskPlan | undefined;
   readonly notes: readonly string[];
 }
 
@@ -126,6 +129,9 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
 async function trainOptions(prepared: PreparedRun, { run, folder, signal, onRead }: RunOptions): Promise<TrainOptions> {
   const { source, lora, streams, settings } = prepared;
   const path = resolve(folder ?? ".", run.base);
+  // A run that replaces an earlier one would remove what it is about to read.
+  const first = prepared.mask?.opened.sources.get("models[0]");
+  if (first) await requireOutside(run.out, [first.folder]);
   const revert = run.revert
     ? resolveSelection(run.revert, {
         tensors: source.tensors,
@@ -139,6 +145,7 @@ async function trainOptions(prepared: PreparedRun, { run, folder, signal, onRead
     ...prepared,
     run,
     revert,
+    masks: prepared.mask && (await measureMasks(prepared.mask, signal)),
     // An absolute path if it is a folder, otherwise its name.
     baseName: (await exists(path)) ? path : run.base,
     out: run.out,
@@ -238,7 +245,14 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   requireMemory(trained, run.packing ? sequenceLength : longestOf(streams));
   const settings = settleRun(run, model, sizeOf(streams));
   const lora = loraOf(trained);
-  return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes] };
+  const mask = run.mask && planMasks(await openChange(run.mask.from, options), trained, run.mask.share);
+  return { base, source, settings, trained, lora, mask, streams, notes: [...notes, ...settings.notes] };
+}
+
+/** The change of a first run. @throws RecipeError if it is not of the same architecture as the base */
+async function openChange(from: string, { run, folder, hub }: PrepareOptions): Promise<OpenedPlan> {
+  const recipe = { method: "task_arithmetic", models: [from], base: run.base, dtype: "float32" } as const;
+  return await planRecipe(recipe, { ...(folder ? { folder } : {}), hub });
 }
 
 /** A tokenizer may have more tokens than its model, if the data has none of them. */
@@ -344,20 +358,22 @@ function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): 
 
 /** Digests of the base's weights, as fine-tuned models of one base have the same headers, and of the examples. */
 async function inputsOf(
-  { base, streams }: PreparedRun,
+  { base, mask, streams }: PreparedRun,
   { signal, onRead }: Pick<RunOptions, "signal" | "onRead">,
 ): Promise<Record<string, string>> {
-  const sizes = [...base.sources.values()].flatMap(({ files }) => files.map(({ bytes }) => bytes));
-  const total = sizes.reduce((sum, bytes) => sum + bytes, 0);
+  const first = mask?.opened.sources.get("models[0]") ?? [];
+  const read = { base: [...base.sources.values()], mask: [first].flat() };
+  const all = Object.entries(read).flatMap(([role, list]) => list.map((one) => [role, one] as const));
+  const total = all.flatMap(([, { files }]) => files).reduce((sum, { bytes }) => sum + bytes, 0);
   let done = 0;
   const report = (bytes: number) => {
     done += bytes;
     onRead?.({ phase: "reading the base", done, total, unit: "bytes" });
   };
   const sources = await Promise.all(
-    [...base.sources.values()].map(async ({ name, files }) => {
+    all.map(async ([role, { name, files }]) => {
       const digests = await Promise.all(files.map(({ path }) => digestOfFile(path, { signal, onRead: report })));
-      return [`base ${name}`, digests.join(" ")];
+      return [`${role} ${name}`, digests.join(" ")];
     }),
   );
   const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);

@@ -1,4 +1,4 @@
-import { basename, isAbsolute, join } from "node:path";
+import { basename, isAbsolute, join, resolve } from "node:path";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
   lossPage,
@@ -11,7 +11,7 @@ import {
   showProgress,
   terminalLines,
 } from "../../figures/index.js";
-import { writeFileAtomically } from "../../kit/files/index.js";
+import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatBytes, formatCount, formatRanges, plural, shellQuote } from "../../kit/printing/index.js";
 import { previewOf, type SetCounts } from "../../train/data/index.js";
@@ -202,8 +202,10 @@ async function readRunOf(
   }
   const { run, folder } = await readRun(file, { fields });
   const startOf = (...names: string[]) => (fields.some(([field]) => names.includes(field)) ? "." : folder);
+  const first = resolve(startOf("mask", "mask.from"), run.mask?.from ?? "");
+  const mask = run.mask && (await exists(first)) ? { ...run.mask, from: first } : run.mask;
   return {
-    run: { ...run, out: isAbsolute(run.out) ? run.out : join(startOf("out"), run.out) },
+    run: { ...run, ...(mask ? { mask } : {}), out: isAbsolute(run.out) ? run.out : join(startOf("out"), run.out) },
     folder: startOf("base"),
     dataFolder: startOf("data", "partition"),
   };
@@ -214,7 +216,7 @@ function titleOf({ method, out, base }: Run): string {
 }
 
 function describeRun(run: Run, prepared: PreparedRun): string[] {
-  const { settings, trained, lora, source, streams, notes } = prepared;
+  const { settings, trained, lora, mask, source, streams, notes } = prepared;
   const parameters = [...trained].reduce((sum, name) => sum + sizeOf(source.tensors.get(name)?.shape ?? []), 0);
   const layers = [...new Set([...trained].flatMap((name) => source.tensors.get(name)?.layer ?? []))].sort(
     (a, b) => a - b,
@@ -225,6 +227,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
     : `${formatCount(parameters)} trained parameters`;
   return [
     `${what}, in layers ${formatRanges(layers) || "none"}`,
+    ...(mask ? [`mask: the ${formatCount(mask.kept)} of them that ${run.mask?.from} changed most`] : []),
     ...streams.flatMap(({ name, counts }) => [
       ...(streams.length > 1 ? [`stream ${name}:`] : []),
       ...terminalLines({ columns: ["set", ...COUNT_COLUMNS.map(right)], rows: counts.map(countRow) }),

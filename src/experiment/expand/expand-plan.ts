@@ -18,6 +18,7 @@ import {
 } from "../plan/expert-names.js";
 import type { Configuration, ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "../plan/plan-schema.js";
 import { decidingTasks, tasksFor } from "../plan/plan-tasks.js";
+import { maskOf } from "../plan/training-runs.js";
 import { type SearchOutcome, searchGroup } from "../search/search.js";
 import { type AnalyzeStep, type Json, type Step, stepKey } from "../steps/step.js";
 import { describeRefusals, type Selection, selectCheckpoints } from "./choose-checkpoints.js";
@@ -172,15 +173,22 @@ class Expander {
     const { train } = declared;
     if (!train) return folderModels(this.#plan, group, this.#facts);
     const found = this.#start(train.from);
-    if (found === "missing") {
+    const unknown = { ...this.#base, source: UNKNOWN_START };
+    const masks = train.runs.flatMap((run) => {
+      const word = maskOf(run);
+      return word === undefined ? [] : [[run.name, this.#start(word) ?? unknown] as const];
+    });
+    if (found === "missing" || masks.some(([, mask]) => mask === "missing")) {
       for (const name of memberNames(group, declared)) this.#missing.add(name);
       return [];
     }
     // The base may have an adapter, as before there were other starts.
     const start = found && found !== this.#base ? this.#written(found) : found;
-    const unknown = { ...this.#base, source: UNKNOWN_START };
-    const runs = trainingSteps(train, start ?? unknown, this.#facts);
-    if (start) {
+    const written = masks.map(([name, mask]) => {
+      return [name, mask === unknown ? unknown : this.#written(mask as PlanModel)] as const;
+    });
+    const runs = trainingSteps(train, start ?? unknown, new Map(written), this.#facts);
+    if (start && masks.every(([, mask]) => mask !== unknown)) {
       this.#starts.set(group, start);
       for (const run of runs) {
         this.#steps.add(run.step);

@@ -67,10 +67,21 @@ export interface PlannedTrainStep {
   readonly settings: Run;
 }
 
-/** The training steps of an expert group, one for each run. @param start the model that they start from, in a folder */
-export function trainingSteps({ runs, trl }: PlannedTraining, start: PlanModel, facts: Facts): PlannedTrainStep[] {
+/**
+ * The training steps of an expert group, one for each run.
+ * @param start the model that they start from, in a folder
+ * @param masks by run, the model in a folder whose largest changes it trains; without one: all weights
+ */
+export function trainingSteps(
+  { runs, trl }: PlannedTraining,
+  start: PlanModel,
+  masks: ReadonlyMap<string, PlanModel>,
+  facts: Facts,
+): PlannedTrainStep[] {
   return runs.map(({ name, fields, settings }) => {
-    const run = { ...fields, base: start.source as string };
+    const mask = masks.get(name);
+    const masked = mask && settings?.mask ? { mask: { ...settings.mask, from: mask.source as string } } : {};
+    const run = { ...fields, ...masked, base: start.source as string };
     // Other settings change speed and memory, not the result.
     const engine = trl && { precision: trl.precision };
     const data = facts.dataIdentity(run);
@@ -80,8 +91,8 @@ export function trainingSteps({ runs, trl }: PlannedTraining, start: PlanModel, 
       key: stepKey("train", { run: learned, data, trl: engine }),
       name,
       label: `train ${name}`,
-      needs: start.needs,
-      locations: start.locations,
+      needs: [...new Set([...start.needs, ...(mask?.needs ?? [])])],
+      locations: { ...start.locations, ...mask?.locations },
       run,
       data,
       ...(trl ? { trl } : {}),

@@ -25,6 +25,7 @@ import {
 import type { ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "./plan-schema.js";
 import { inLanguages, languagesOf, tasksOfAverage } from "./plan-tasks.js";
 import { formatLimit, MAX_MODELS, NAME, NAME_RULE, RESERVED } from "./plan-values.js";
+import { maskOf, startsOf } from "./training-runs.js";
 
 type Path = readonly PropertyKey[];
 type Problems = Iterable<Problem>;
@@ -159,6 +160,9 @@ function configurationProblems(merge: PlannedMerge, path: Path, members: readonl
 function* startProblems(plan: ExperimentPlan, sources: readonly Member[]): Problems {
   for (const [group, { train }] of Object.entries(plan.experts)) {
     if (train?.from !== undefined) yield* startProblem(train.from, ["experts", group, "train", "from"], plan, sources);
+    const masks = new Set((train?.runs ?? []).map(maskOf));
+    for (const mask of masks)
+      if (mask !== undefined) yield* startProblem(mask, ["experts", group, "train"], plan, sources);
   }
   for (const [i, { from }] of plan.merges.entries()) {
     if (from !== undefined) yield* startProblem(from, ["merges", i, "from"], plan, sources);
@@ -209,7 +213,7 @@ function cycleProblems({ experts, merges }: ExperimentPlan, sources: readonly Me
   const dependents = new Map<string, Dependent>();
   for (const [name, { train }] of Object.entries(experts)) {
     const path = ["experts", name, "train", "from"];
-    dependents.set(`group ${name}`, { name, path, words: [train?.from ?? []].flat() });
+    dependents.set(`group ${name}`, { name, path, words: train ? startsOf(train) : [] });
   }
   for (const [i, merge] of merges.entries()) {
     const path = ["merges", i, merge.from ? "from" : "recipe"];

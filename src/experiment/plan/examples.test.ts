@@ -6,6 +6,7 @@ import { digestOfValue } from "../../kit/files/index.js";
 import { presetFields } from "../../train/index.js";
 import type { MergeModel } from "../expand/plan-models.js";
 import type { EvaluatedModel } from "../expand/step-list.js";
+import type { TrainStep } from "../steps/step.js";
 import { membersOf } from "./expert-names.js";
 import { readPlan } from "./plan-file.js";
 import type { PlannedRun } from "./plan-schema.js";
@@ -31,7 +32,7 @@ async function finished(name: string, without: RegExp = /^$/) {
   return { plan, world, expansion: world.finish() };
 }
 /** Of all steps in their order. Results of earlier versions stay valid as long as keys do. */
-const keysOf = ({ ran }: FakeWorld) => digestOfValue(ran.map(({ key }) => key)).slice(0, 12);
+const keysOf = ({ ran }: Pick<FakeWorld, "ran">) => digestOfValue(ran.map(({ key }) => key)).slice(0, 12);
 const merges = (models: readonly EvaluatedModel[]) =>
   models.flatMap(({ model }) => (model.kind === "merge" ? [model as MergeModel] : []));
 
@@ -69,8 +70,22 @@ describe("the paper's plan", () => {
     expect(swaps.filter(({ configuration }) => configuration.isDefault)).toHaveLength(9);
     expect(expansion.searches.map(({ group }) => group)).toContain("layer swap of math and swahili");
     expect(expansion.searches.every(({ chosen }) => chosen)).toBe(true);
-    expect(world.ran.filter(({ kind }) => kind === "train")).toHaveLength(9);
-    expect(keysOf(world)).toBe("7b730a9a43a3");
+    const trained = world.ran.filter((step): step is TrainStep => step.kind === "train");
+    expect(trained).toHaveLength(11);
+    // The sparse runs take the weights of the best checkpoints, and nothing else of them.
+    const last = trained.slice(-2);
+    for (const [i, name] of ["math-1", "swahili-1"].entries()) {
+      const best = expansion.models.find(({ model }) => model.name === name)?.model;
+      expect(last[i]?.run).toMatchObject({
+        base: expect.stringMatching(/Llama/),
+        mask: { from: best?.source, share: 0.05 },
+      });
+      expect(last[i]?.needs).toEqual(best?.needs);
+      expect(last[i]?.locations).toMatchObject(best?.locations ?? {});
+    }
+    const sums = merges(expansion.models).filter(({ merge }) => merge.name === "sum of sparse changes");
+    expect(sums.map(({ members }) => members)).toEqual([["sparse-math-run", "sparse-swahili-run"]]);
+    expect(keysOf({ ran: world.ran.filter(({ label }) => !label.includes("sparse")) })).toBe("7b730a9a43a3");
   });
 });
 

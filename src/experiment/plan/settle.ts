@@ -1,16 +1,22 @@
 // Settles a plan: training runs have all their fields, spaces become configurations, and later rounds more expert groups and
 // merges, which start from the merge before.
 
-import { isObject } from "../../kit/index.js";
+import { isObject, mergeObjects } from "../../kit/index.js";
 import { formatSome, suggestName } from "../../kit/printing/index.js";
 import { type Checked, checkSchema, type Problem } from "../../kit/settings/index.js";
 import { mapSources } from "../../merge/index.js";
 import { expertProblems, fieldProblems, severalProblem } from "./check-fields.js";
 import { settleSpaces } from "./configurations.js";
 import { memberNames, membersNamed, membersOf, mentionsIn, namingRecipe, sourcesIn, wordsOf } from "./expert-names.js";
-import { type ExperimentPlan, type ExpertGroup, type PlannedMerge, planSchema } from "./plan-schema.js";
+import {
+  type ExperimentPlan,
+  type ExpertGroup,
+  type PlannedMerge,
+  type PlannedRun,
+  planSchema,
+} from "./plan-schema.js";
 import { ROLES } from "./plan-values.js";
-import { settleExperts } from "./training-runs.js";
+import { settleExperts, startsOf } from "./training-runs.js";
 
 /** Settles a plan, and finds what is wrong across its fields; if it breaks the schema, only how. */
 export function settle(value: unknown): Checked<ExperimentPlan> {
@@ -118,7 +124,7 @@ function repeatedFor(plan: ExperimentPlan, from: PlannedMerge): Repeated {
         const train = expertGroup === undefined ? undefined : plan.experts[expertGroup]?.train;
         if (train && expertGroup !== undefined) expertGroups.add(expertGroup);
         const inner = expertGroup === undefined ? plan.merges.filter((one) => one.name === name).flatMap(wordsOf) : [];
-        for (const next of [...inner, ...[train?.from ?? []].flat()]) words.add(next);
+        for (const next of [...inner, ...(train ? startsOf(train) : [])]) words.add(next);
       }
     }
     return expertGroups;
@@ -183,6 +189,19 @@ function withoutRoles(plan: ExperimentPlan, repeated: Repeated): ExperimentPlan 
   return { ...plan, merges: plan.merges.map((merge) => withNames(merge, to)) };
 }
 
+/** A run whose mask is another expert's, if it has one. */
+function withMask(run: PlannedRun, to: (word: string) => string): PlannedRun {
+  const { fields, settings } = run;
+  if (!settings?.mask) return run;
+  const from = to(settings.mask.from);
+  const mask = { ...settings.mask, from };
+  return {
+    ...run,
+    fields: mergeObjects(fields, { mask: { from } }) as PlannedRun["fields"],
+    settings: { ...settings, mask },
+  };
+}
+
 function withRounds(plan: ExperimentPlan, { from, expertGroups, merges }: Repeated): ExperimentPlan {
   const experts: Record<string, ExpertGroup> = { ...plan.experts };
   const rounds = laterRounds(plan);
@@ -205,7 +224,10 @@ function withRounds(plan: ExperimentPlan, { from, expertGroups, merges }: Repeat
         train: {
           ...train,
           from: first === undefined ? mergeInRound(from.name, round - 1) : inRound(round)(first),
-          runs: runs.map((run) => ({ ...run, name: nameInRound(run.name, expertGroup, train.isNamed, round) })),
+          runs: runs.map((run) => ({
+            ...withMask(run, inRound(round)),
+            name: nameInRound(run.name, expertGroup, train.isNamed, round),
+          })),
         },
       };
     }

@@ -95,10 +95,19 @@ export function countCheckpoints(run: Run): number {
   return Math.max(1, Math.ceil(countSamples(run) / run.checkpoints.every_samples));
 }
 
-/** What a run trains: `all weights`, `LoRA`, `only layers 0-4`. */
-export function describeTraining({ method, partition, train = "all" }: Run): string {
+/** The expert whose largest changes a run trains; undefined if it trains all weights. */
+export const maskOf = ({ settings }: Pick<PlannedRun, "settings">): string | undefined => settings?.mask?.from;
+
+/** Names of what must be there before a group is trained. */
+export function startsOf({ from, runs }: PlannedTraining): string[] {
+  return [from ?? [], ...runs.map((run) => maskOf(run) ?? [])].flat();
+}
+
+/** What a run trains: `all weights`, `LoRA`, `only layers 0-4`, `the 5% of weights that math changed most`. */
+export function describeTraining({ method, partition, mask, train = "all" }: Run): string {
   const parts = [
     ...(method === "lora" ? ["LoRA"] : []),
+    ...(mask ? [`the ${Number((100 * mask.share).toPrecision(3))}% of weights that ${mask.from} changed most`] : []),
     ...(partition ? ["partitioned"] : []),
     ...(train === "all" ? [] : [`only ${train}`]),
   ];

@@ -1,6 +1,6 @@
 // What layergraft 1 had and 2 does not, with what to use instead. docs/from-1-to-2.md explains each.
 
-const SPARSE = "Train some layers with train, or trim the change when merging: ties or dare_ties with density";
+const SPARSE = "Train twice: first all weights, then with mask.from, the first run's checkpoint, and mask.share";
 const WEIGHTS = "Leave it out for float32, or choose the backend llama with the type q8_0 or q4_k_m";
 
 const REMOVED = {

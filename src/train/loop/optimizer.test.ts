@@ -131,6 +131,31 @@ describe("Optimizer", () => {
     }
   });
 
+  it("steps on the elements of a mask as if they were alone, and leaves the others their bits", () => {
+    const all = { betas: [0.9, 0.99], eps: 1e-8, decay: 0.1, decay_all: true, clip: 0.5 } as const;
+    const n = 21;
+    const inside = [0, 3, 8, 9, 10, 11, 12, 13, 14, 15, 20];
+    const mask = Uint8Array.of(0b1001, 0xff, 0b10000);
+    const masked = new Optimizer([{ name: "w", shape: [n] }], all, new Map([["w", mask]]));
+    const alone = new Optimizer([{ name: "w", shape: [inside.length] }], all);
+    const [w, few] = [parameter(masked, "w"), parameter(alone, "w")];
+    // A negative zero and a denormal are weights, too.
+    const start = Float32Array.from({ length: n }, (_, i) => [-0, 1e-42][i - 1] ?? Math.cos(i));
+    const pick = (values: Float32Array) => Float32Array.from(inside, (i) => values[i] as number);
+    w.weights.set(start);
+    few.weights.set(pick(start));
+    for (let step = 0; step < 3; step++) {
+      // In quarters, so that the sums of squares do not depend on their order.
+      const gradient = Float32Array.from({ length: n }, (_, i) => (((7 * i + 3 * step) % 9) - 4) / 4);
+      masked.accumulate("w", gradient);
+      alone.accumulate("w", pick(gradient));
+      expect(masked.step({ learningRate: 0.01 })).toEqual(alone.step({ learningRate: 0.01 }));
+    }
+    expect(pick(w.weights)).toEqual(few.weights);
+    expect(pick(w.weights).some((x, i) => x === pick(start)[i])).toBe(false);
+    for (let i = 0; i < n; i++) if (!inside.includes(i)) expect(Object.is(w.weights[i], start[i]), `${i}`).toBe(true);
+  });
+
   it("knows its parameters", () => {
     const optimizer = new Optimizer([{ name: "w", shape: [2] }], settings);
     expect(() => optimizer.accumulate("v", new Float32Array(2))).toThrow("v is not trained");

@@ -4,6 +4,7 @@ import { addRows, TrainingKernels } from "../../kernels/index.js";
 import { elementCount, RecipeError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import type { OptimizerSettings } from "../run/run-schema.js";
+import { type Masks, scaleInside, zeroOutside } from "./masks.js";
 
 export interface ParameterShape {
   readonly name: string;
@@ -65,14 +66,19 @@ export class Optimizer {
   readonly parameters: ReadonlyMap<string, Parameter>;
   readonly #settings: OptimizerSettings;
   readonly #kernels: ReadonlyMap<string, TrainingKernels>;
+  readonly #masks: Masks | undefined;
   readonly #written = new Set<string>();
 
-  /** @param parameters in the order of the sums over all of them */
-  constructor(parameters: readonly ParameterShape[], settings: OptimizerSettings) {
+  /**
+   * @param parameters in the order of the sums over all of them
+   * @param masks elements that steps change; the others keep their bits, decay included. Default: all
+   */
+  constructor(parameters: readonly ParameterShape[], settings: OptimizerSettings, masks?: Masks) {
     const lengths = parameters.map(({ shape }) => elementCount(shape));
     const kernels = TrainingKernels.forGroups(lengths.map((length) => [length, length, length, length]));
     this.#kernels = new Map(parameters.map(({ name }, i) => [name, kernels[i] as TrainingKernels]));
     this.#settings = settings;
+    this.#masks = masks;
     this.parameters = new Map(
       parameters.map(({ name, shape }, i) => {
         const n = lengths[i] ?? 0;
@@ -129,12 +135,20 @@ export class Optimizer {
     const { betas, eps, decay, decay_all: decayAll, clip } = this.#settings;
     const written = [...this.parameters.values()].filter(({ name }) => this.#written.has(name));
     this.clear();
+    for (const { name, gradient } of written) {
+      const mask = this.#masks?.get(name);
+      // Before clipping. Moments of zeros stay zeros, and then a step adds nothing.
+      if (mask) zeroOutside(gradient, mask);
+    }
     const squares = written.reduce((sum, { name, gradient }) => sum + this.#kernelsOf(name).sumSquares(gradient), 0);
     const gradientNorm = Math.sqrt(squares) * Math.abs(scale);
     if (!Number.isFinite(gradientNorm)) return { gradientNorm, applied: false };
     const factor = scale * clipFactor(gradientNorm, clip);
     for (const parameter of written) {
       parameter.steps++;
+      const rate = decayAll || parameter.shape.length > 1 ? decay : 0;
+      const mask = this.#masks?.get(parameter.name);
+      if (mask && rate > 0) scaleInside(parameter.weights, mask, Math.fround(1 - learningRate * rate));
       this.#kernelsOf(parameter.name).adamw(parameter, {
         learningRate,
         beta1: betas[0],
@@ -142,7 +156,7 @@ export class Optimizer {
         epsilon: eps,
         scale: factor,
         step: parameter.steps,
-        decay: decayAll || parameter.shape.length > 1 ? decay : 0,
+        decay: mask ? 0 : rate,
       });
     }
     return { gradientNorm, applied: true };

@@ -1,19 +1,22 @@
-// Steps of a model that learns, against PyTorch and PEFT: loss, gradient norm, rate and, in the end, all weights. Three
+// Steps of a model that learns, against PyTorch and PEFT: loss, gradient norm, rate and, in the end, all weights. Four
 // runs of a tiny Llama lie in the repository; LAYERGRAFT_GOLDENS may name a folder that has a further one, training/.
 // Not the loop around the steps: that is trainer.test.ts.
 // @module-tag slow
-import { existsSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { golden } from "../../../test/support/golden-decoders.js";
 import { type ModelSource, openModelSource } from "../../engine/index.js";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { openSafetensors, readTensor } from "../../formats/safetensors/index.js";
 import { Random } from "../../kit/random.js";
+import { planRecipe } from "../../merge/index.js";
 import type { OptimizerSettings, Schedule } from "../run/run-schema.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { resolveSelection } from "../run/selection.js";
 import { type LoraPlan, planLora } from "./lora.js";
+import { type Masks, measureMasks, planMasks } from "./masks.js";
 import { Optimizer } from "./optimizer.js";
 import { type TokenBatch, TrainableDecoder, type TrainableOptions } from "./trainable.js";
 
@@ -36,6 +39,7 @@ interface Settings {
   readonly rank?: number;
   readonly alpha?: number;
   readonly parts?: readonly string[];
+  readonly share?: number;
 }
 interface Run {
   readonly settings: Settings;
@@ -79,11 +83,11 @@ async function open(
   folder: string,
   settings: Settings,
   trained: ReadonlySet<string>,
-  lora?: LoraPlan,
+  { lora, masks }: { lora?: LoraPlan; masks?: Masks } = {},
 ): Promise<Opened> {
   const source = await openModelSource(folder);
   const model = await TrainableDecoder.open(source, { trained, lora, threads: 1 });
-  const optimizer = new Optimizer(model.parameters, optimizerOf(settings));
+  const optimizer = new Optimizer(model.parameters, optimizerOf(settings), masks);
   await model.initialise(optimizer, 0);
   return { source, model, optimizer };
 }
@@ -124,6 +128,33 @@ function farthest(optimizer: Optimizer, wanted: ReadonlyMap<string, Float32Array
 }
 
 describe("ten steps as PyTorch and PEFT make them", () => {
+  it("of the weights that another run changed most, and no other bit", async () => {
+    const run = readRun("sparse");
+    const first = mkdtempSync(join(tmpdir(), "layergraft-sparse-"));
+    onTestFinished(() => rmSync(first, { recursive: true }));
+    cpSync(BASE, first, { recursive: true });
+    cpSync(join(RUNS, "full.safetensors"), join(first, "model.safetensors"));
+    const opened = await planRecipe({ method: "task_arithmetic", models: [first], base: BASE });
+    const trained = new Set((await openModelSource(BASE)).tensors.keys());
+    const plan = planMasks(opened, trained, run.settings.share ?? 0);
+    const { model, optimizer, source } = await open(BASE, run.settings, trained, { masks: await measureMasks(plan) });
+    await follow({ model, optimizer, source }, run, () => undefined);
+    const wanted = await floatsOf(join(RUNS, "sparse.safetensors"));
+    expect(farthest(optimizer, wanted)).toBeLessThan(WITHIN);
+    let changed = 0;
+    for (const [name, start] of await floatsOf(join(BASE, "model.safetensors"))) {
+      const found = optimizer.parameters.get(name)?.weights ?? new Float32Array();
+      const bits = (values: Float32Array) => new Uint32Array(values.buffer, values.byteOffset, values.length);
+      const [a, b, c] = [bits(start), bits(found), bits(wanted.get(name) ?? new Float32Array())];
+      // The same weights stay, to the bit, although the others decay.
+      for (const [i, before] of a.entries()) {
+        expect(b[i] === before, `${name}[${i}]`).toBe(c[i] === before);
+        if (b[i] !== before) changed++;
+      }
+    }
+    expect([changed, plan.kept]).toEqual([Math.floor(0.05 * plan.elements), Math.floor(0.05 * plan.elements)]);
+  });
+
   it("of all parameters: linear schedule, decay on matrices, clipping", async () => {
     const run = readRun("full");
     const trained = new Set((await openModelSource(BASE)).tensors.keys());
@@ -143,7 +174,7 @@ describe("ten steps as PyTorch and PEFT make them", () => {
     const { rank = 0, alpha = 0 } = run.settings;
     const lora = planLora(chosen, base, { rank, alpha, rank_stabilised: true, dropout: 0 });
     expect(lora.scale).toBe(4);
-    const opened = await open(BASE, run.settings, chosen, lora);
+    const opened = await open(BASE, run.settings, chosen, { lora });
     for (const [name, values] of await floatsOf(join(RUNS, "lora-start", "adapter_model.safetensors")))
       opened.optimizer.parameters.get(name)?.weights.set(values);
     await follow(opened, run, () => undefined);

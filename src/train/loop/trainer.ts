@@ -83,14 +83,14 @@ class Trainer {
   }
 
   static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
-    const { run, source, trained, lora, streams, inputs, resume } = options;
+    const { run, source, trained, lora, masks, streams, inputs, resume } = options;
     const saved = resume ? await findState(folder.states) : undefined;
     if (saved) requireSameRun(saved, { configuration: run, inputs });
     else await folder.requireFree(options);
     const { threads } = run;
     const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
     try {
-      const optimizer = new Optimizer(model.parameters, run.optimizer);
+      const optimizer = new Optimizer(model.parameters, run.optimizer, masks);
       if (saved) await restoreParameters(saved, optimizer.parameters);
       else await model.initialise(optimizer, run.seed);
       // Only now, so that a run that cannot start removes nothing.

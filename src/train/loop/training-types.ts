@@ -4,6 +4,7 @@ import type { OpenedPlan } from "../../merge/index.js";
 import type { Run } from "../run/run-schema.js";
 import type { RunSettings } from "../run/run-settings.js";
 import type { LoraPlan } from "./lora.js";
+import type { Masks } from "./masks.js";
 import type { Progress } from "./state.js";
 import type { TokenBatch } from "./trainable.js";
 
@@ -49,6 +50,8 @@ export interface TrainOptions {
   /** Names of all tensors that are trained. */
   readonly trained: ReadonlySet<string>;
   readonly lora?: LoraPlan | undefined;
+  /** Elements of the tensors that are trained. Default: all. */
+  readonly masks?: Masks | undefined;
   readonly holdout: readonly TokenBatch[];
   /** Names of the tensors to reset to the base in a checkpoint of their own. */
   readonly revert?: ReadonlySet<string> | undefined;

@@ -91,6 +91,8 @@ function acrossFields(run: Mapping): Problem[] {
   if (has("revert") && run.method === "lora") {
     add("revert", "cannot be used with method: lora, which does not change the base; train fewer layers instead");
   }
+  if (has("mask") && run.method === "lora")
+    add("mask", "cannot be used with method: lora, which trains no weight of the base");
   if (has("early_stopping") && !has("holdout")) add("early_stopping", "needs a holdout to measure the loss on");
   if (isObject(run.holdout) && (run.holdout.samples === undefined) === (run.holdout.share === undefined)) {
     problems.push({ path: ["holdout"], message: "must have either samples or share" });

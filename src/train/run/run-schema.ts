@@ -41,6 +41,14 @@ export const LORA_DEFAULTS = lora.parse({});
 /** Width and scale of LoRA factors. */
 export type LoraSettings = Omit<z.output<typeof lora>, "merge">;
 
+const mask = z.strictObject({
+  from: text.describe("checkpoint of the first run: a folder, or a name on the hub"),
+  share: positive
+    .max(1)
+    .default(0.05)
+    .describe("share of the weights of `train` to train: those that the first run changed most, counted together"),
+});
+
 const optimizer = z.strictObject({
   lr: positive
     .max(10)
@@ -130,6 +138,9 @@ export const runSchema = z.strictObject({
     .describe(
       "part to train, such as `layers 0-4, 30-31`, `layers bottom 5, top 2`, `all but layers 0-4` or `attention`; the rest is frozen (default: `all`, with lora `layers`)",
     ),
+  mask: mask
+    .optional()
+    .describe("sparse fine-tuning: train only the weights that an earlier run changed most (arXiv 2110.07560)"),
   data: dataSchema.optional().describe("training data; or give `partition`"),
   partition: z
     .array(stream)

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { readSpec } from "../../engine/model/index.js";
+import { type TensorToWrite, writeSafetensors } from "../../formats/safetensors/index.js";
 import { exists, writeFolder } from "../../kit/files/index.js";
 import {
   CancelledError,
@@ -22,7 +23,7 @@ import { decaySteps, learningRateFactor } from "../run/schedule.js";
 
 export type TrlRun = Pick<
   TrainOptions,
-  "run" | "settings" | "source" | "streams" | "trained" | "lora" | "holdout" | "revert"
+  "run" | "settings" | "source" | "streams" | "trained" | "lora" | "masks" | "holdout" | "revert"
 >;
 
 export interface WriteTrlOptions {
@@ -53,6 +54,7 @@ export const TRL_FILES = {
   data: "data.jsonl",
   holdout: "holdout.jsonl",
   adapter: "adapter",
+  masks: "masks.safetensors",
   entry: "train.py",
   requirements: "requirements.txt",
   accelerate: "accelerate.yaml",
@@ -74,7 +76,7 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   }
   const fill = async (partial: string) => {
     const sequences = await writeSequences(partial, options);
-    const { run, holdout, lora: plan } = training;
+    const { run, holdout, lora: plan, masks } = training;
     const lines = holdout.map((batch) => rowsAsJson(batch, run.packing));
     if (lines.length > 0) await writeFile(join(partial, TRL_FILES.holdout), lines, { flush: true });
     if (plan) {
@@ -82,6 +84,10 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
       const factors = (module: LoraModule) => initialFactors(module, plan.settings.rank, run.seed);
       await mkdir(join(partial, TRL_FILES.adapter));
       await writeAdapter(join(partial, TRL_FILES.adapter), { plan, base, factors });
+    }
+    if (masks) {
+      const bits = [...masks].map(([name, data]): TensorToWrite => ({ name, dtype: "U8", shape: [data.length], data }));
+      await writeSafetensors(join(partial, TRL_FILES.masks), bits);
     }
     const writeText = (name: string, text: string) => writeFile(join(partial, name), text);
     await writeText(TRL_FILES.run, `${JSON.stringify(describe(options, base, sequences), undefined, 1)}\n`);
@@ -229,7 +235,7 @@ const STATE_MINUTES = 10;
 const IGNORED = -100;
 
 function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: string, written: Written): object {
-  const { run, settings, streams, lora, holdout, revert } = training;
+  const { run, settings, streams, lora, masks, holdout, revert } = training;
   const { optimizer, early_stopping: stopping } = run;
   const { schedule, steps } = settings;
   const { kind, warmup, floor, decay_share: decayShare, decay_shape: decayShape } = schedule;
@@ -237,6 +243,7 @@ function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: st
     base,
     out: TRL_FILES.out,
     lora: lora !== undefined,
+    masks: masks !== undefined,
     groups: groupsOf(training),
     streams: streams.map(({ batches }) => batches.name),
     steps,
