@@ -36,6 +36,7 @@ def main():
     parser.add_argument("--prompts", type=int, default=8, help="problems for each step and process (default: 8)")
     parser.add_argument("--group", type=int, default=8, help="answers to each problem (default: 8)")
     parser.add_argument("--tokens", type=int, default=512, help="longest answer in tokens (default: 512)")
+    parser.add_argument("--temperature", type=float, default=1.0, help="temperature of the answers (default: 1)")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     own = parser.parse_args()
 
@@ -61,6 +62,7 @@ def main():
             gradient_accumulation_steps=own.prompts,
             num_generations=own.group,
             max_completion_length=own.tokens,
+            temperature=own.temperature,
             beta=0.0,
             bf16=torch.cuda.is_available(),
             use_cpu=not torch.cuda.is_available(),
