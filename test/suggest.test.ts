@@ -175,6 +175,37 @@ describe("layergraft suggest", () => {
     for (const args of [roles, [...experts, "--bottom", "1"]]) expect(await asJson(...args)).toBeUndefined();
   });
 
+  it("says what the training of an expert left, as analyze and a swap's dry run do", async () => {
+    const base = await readFolder(join(root, "base"));
+    const edit: Parameters<typeof writeTiny>[1] = {
+      layers: LAYERS,
+      dtype: "F32",
+      edit: (tensors) =>
+        tensors.map((tensor) => {
+          const values = toNumbers(base.get(tensor.name) as Parameters<typeof toNumbers>[0]);
+          const isMatrix = tensor.name.includes("layers.") && tensor.shape.length > 1;
+          const moved = values.map((value, i) => (isMatrix && i % 8 === 0 ? value + 1 : value));
+          return { ...tensor, data: encodeValues(moved, "F32") };
+        }),
+    };
+    await writeTiny(join(root, "sparse"), edit);
+    const pair = experts.with(experts.indexOf("--task") + 1, "sparse");
+    const sentences = [
+      /task: 87\.5% of the weights in its matrices are exactly the base's.*arXiv 2606\.18521/,
+      /task: only matrices in the layers changed, as after merging a LoRA adapter/,
+    ];
+    const suggest = await layergraft(["suggest", ...pair], { cwd: root });
+    const swap = await layergraft(["swap", ...pair, "--dry-run"], { cwd: root });
+    const named = ["--base", "base", "--expert", "task=sparse", "--expert", "language=language"];
+    const analyze = await layergraft(["analyze", ...named], { cwd: root });
+    for (const sentence of sentences) {
+      for (const text of [suggest.stderr, swap.stderr, analyze.stdout]) expect(text).toMatch(sentence);
+    }
+    for (const text of [suggest.stderr, swap.stderr, analyze.stdout]) expect(text).not.toMatch(/language: (\d|only)/);
+    const { training } = JSON.parse((await layergraft(["swap", ...pair, "--dry-run", "--json"], { cwd: root })).stdout);
+    expect(training[0]).toMatchObject({ signs: ["mostly-unchanged", "matrices-only"], unchangedShare: 0.875 });
+  });
+
   it("prints them where no folder is given, and refuses what is no share", async () => {
     const outcome = await layergraft(["suggest", ...experts, "--tau", "0.9"], { cwd: root });
     expect(outcome.stdout).toMatch(/shares-by-layer\n.*0 from the task expert, 0 from the language expert, 16 blended/);

@@ -9,6 +9,7 @@ import {
   parseThreshold,
   THRESHOLD_PRESETS,
   type ThresholdSpec,
+  trainingSentences,
 } from "../../merge/analysis/index.js";
 import { pairsOf } from "../../tensor/streaming/index.js";
 import { analyze } from "../../verbs/index.js";
@@ -114,9 +115,15 @@ function describe(analysis: Analysis, beside?: "paper"): string[] {
     ...(pairs.length > 0
       ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "conflict", ...shared].map(right)], rows: pairs })]
       : []),
+    ...trainingLines(analysis),
     ...paperLines(analysis),
     ...alignmentLines(analysis),
   ];
+}
+
+function trainingLines({ training }: Analysis): string[] {
+  const sentences = trainingSentences(training);
+  return sentences.length > 0 ? ["", ...sentences] : [];
 }
 
 /** One for each expert and kind of published maps. */

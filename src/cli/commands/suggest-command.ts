@@ -4,7 +4,7 @@ import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import { plural, shellQuote } from "../../kit/printing/index.js";
 import { yamlText } from "../../kit/settings/index.js";
-import { type Suggestion, suggestRecipes } from "../../merge/analysis/index.js";
+import { type Suggestion, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
 import { analyze } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { info, paletteFor, parseShare, print, printJson, warn, withWorkOptions } from "../shared/output.js";
@@ -40,6 +40,7 @@ export function add(program: Command): void {
     const experts = { task, language };
     const analysis = await runWithHub(options, (controls) => analyze({ base, experts, vocabulary, on, ...controls }));
     for (const warning of analysis.warnings) warn(warning);
+    for (const sentence of trainingSentences(analysis.training)) info(options, `note: ${sentence}`);
     const sources = { base, task, language };
     if (out === undefined) {
       const suggestions = suggestRecipes({ analysis, sources, tau, alpha, vocabulary });

@@ -2,8 +2,9 @@ import type { Command } from "commander";
 import { locateSource } from "../../formats/checkpoint/index.js";
 import { CheckpointError, MismatchError } from "../../kit/index.js";
 import { shellQuote } from "../../kit/printing/index.js";
+import { suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
 import { hasDefaultLayers, methodOf, type RecipeInput } from "../../merge/index.js";
-import { suggest } from "../../verbs/index.js";
+import { analyze } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { info } from "../shared/output.js";
@@ -31,11 +32,12 @@ export function add(program: Command): void {
   withMergeOptions(command).action(async (options: MergeOptions) => {
     const fields: Readonly<Record<string, unknown>> = recipeFields(FLAGS, options);
     const isDefault = hasDefaultLayers(fields);
-    const measured = async () => (isDefault && options.dryRun ? measuredLayers(fields, options) : undefined);
+    const measured = async () => (isDefault && options.dryRun ? measuredExperts(fields, options) : undefined);
     const recipe = { method: "swap", ...fields, ...outputFields(options) } as RecipeInput;
-    await runMerge(recipe, options, async () => ({ measured: await measured() }));
+    await runMerge(recipe, options, async () => (await measured()) ?? {});
     if (options.json || options.quiet || !isDefault) return;
-    const found = await measured();
+    const { measured: found, training = [] } = (await measured()) ?? {};
+    for (const sentence of trainingSentences(training)) info(options, `note: ${sentence}`);
     const { base = "BASE", task, language } = fields;
     const words = ["--base", base, "--task", task, "--language", language].map((word) => shellQuote(String(word)));
     info(
@@ -49,14 +51,16 @@ export function add(program: Command): void {
   });
 }
 
-/** What `suggest` measures, as it prints it, where a base is named and all weights are on this disk. */
-async function measuredLayers({ base, task, language }: Readonly<Record<string, unknown>>, options: MergeOptions) {
+/** The layers that `suggest` measures and the signs of training, where a base is named and all weights are on this disk. */
+async function measuredExperts({ base, task, language }: Readonly<Record<string, unknown>>, options: MergeOptions) {
   if (base === undefined) return undefined;
   const sources = { base: String(base), task: String(task), language: String(language) };
   try {
     for (const source of Object.values(sources)) await locateSource(source);
-    const found = await runWithHub(options, (controls) => suggest({ ...sources, ...controls }));
-    return found.find(({ name }) => name === "profile");
+    const { base: root, ...experts } = sources;
+    const analysis = await runWithHub(options, (controls) => analyze({ base: root, experts, ...controls }));
+    const measured = suggestRecipes({ analysis, sources }).find(({ name }) => name === "profile");
+    return { measured, training: analysis.training };
   } catch (error) {
     // The plan stands without: a model is on the hub, or vocabularies differ.
     if (error instanceof CheckpointError || error instanceof MismatchError) return undefined;

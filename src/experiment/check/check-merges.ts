@@ -50,7 +50,13 @@ export async function checkMerges(
     for (const { group, source, path } of foldersIn(plan)) {
       const expert = facts.models.get(source);
       if (source === plan.base || !expert || !used.has(group)) continue;
-      const pair = { method: "soup", models: [base.folder, expert.folder], ...aligned } as RecipeInput;
+      // Element types are each merge's own affair: its dtype may reconcile them.
+      const pair = {
+        method: "soup",
+        models: [base.folder, expert.folder],
+        dtype: "float32",
+        ...aligned,
+      } as RecipeInput;
       const planned = await attempt(path, source, pair);
       for (const sentence of plan.allow_unrelated ? [] : (planned?.plan.unrelated ?? [])) {
         problems.push({ path, message: `${sentence}. Check the folder, or set allow_unrelated: true` });
@@ -58,8 +64,8 @@ export async function checkMerges(
     }
   }
   const members = sourcesIn(plan);
-  // Every expert and merge has the base's tensors; an expert that is trained has the type that its run saves.
-  const standIns = new Map(members.map((member) => [savedAs(base.checkpoint, member, plan), member] as const));
+  // Every expert and merge has the base's tensors, in the element types of its folder or those that its run saves.
+  const standIns = new Map(members.map((member) => [savedAs(base.checkpoint, member, plan, facts), member] as const));
   const folderOf = (model: Member | "base") => (model === "base" ? base.folder : `expert ${model.name}`);
   for (const [checkpoint, member] of standIns) opened.set(folderOf(member), checkpoint);
   const digestOf = contentDigest(plan, facts, base.checkpoint, standIns);
@@ -90,16 +96,27 @@ export async function checkMerges(
   return { problems, notes };
 }
 
-/** A checkpoint with the element type of a trained expert's files. */
-function savedAs(base: Checkpoint, { expertGroup }: Member, plan: ExperimentPlan): Checkpoint {
-  const run = expertGroup === undefined ? undefined : plan.experts[expertGroup]?.train?.runs[0]?.settings;
-  if (!run || run.method === "lora" || run.save_dtype === "keep") return { ...base };
-  const dtype = DTYPE_BY_TORCH_NAME[run.save_dtype];
-  const tensors = [...base.tensors].map(
-    ([name, tensor]) => [name, isFloatDType(tensor.dtype) ? { ...tensor, dtype } : tensor] as const,
-  );
+/** A checkpoint with the element types of an expert's files. */
+function savedAs(base: Checkpoint, member: Member, plan: ExperimentPlan, facts: ReadFacts): Checkpoint {
+  const run = plan.experts[member.expertGroup ?? ""]?.train?.runs[0]?.settings;
+  const saved = run && run.method !== "lora" && run.save_dtype !== "keep" ? run.save_dtype : undefined;
+  const own = facts.models.get(folderOfMember(member, plan) ?? "")?.checkpoint.tensors;
+  const tensors = [...base.tensors].map(([name, tensor]) => {
+    const dtype = saved ? DTYPE_BY_TORCH_NAME[saved] : (own?.get(name)?.dtype ?? tensor.dtype);
+    return [name, isFloatDType(tensor.dtype) ? { ...tensor, dtype } : tensor] as const;
+  });
   return { ...base, tensors: new Map(tensors) };
 }
+
+/** Index of a member in its group; -1 if it is in none. */
+function indexInGroup({ name, expertGroup = "" }: Member, plan: ExperimentPlan): number {
+  const group = plan.experts[expertGroup];
+  return group ? memberNames(expertGroup, group).indexOf(name) : -1;
+}
+
+/** The folder of an expert that exists. */
+const folderOfMember = (member: Member, plan: ExperimentPlan): string | undefined =>
+  Object.values(plan.experts[member.expertGroup ?? ""]?.folders ?? {})[indexInGroup(member, plan)];
 
 /** Expert groups that merges name. */
 function groupsIn(plan: ExperimentPlan): ReadonlySet<string> {
@@ -157,13 +174,13 @@ const isLeaf = (value: unknown): value is Leaf =>
   typeof value === "object" && value !== null && "source" in value && "tensor" in value;
 
 /** Training that differs only in what is reverted afterwards gives the same tensors elsewhere. */
-function describe({ name, expertGroup = "" }: Member, plan: ExperimentPlan, facts: ReadFacts, base: Checkpoint): Known {
-  const { folders, train, select } = plan.experts[expertGroup] ?? {};
-  const at = plan.experts[expertGroup] ? memberNames(expertGroup, plan.experts[expertGroup]).indexOf(name) : -1;
-  const source = Object.values(folders ?? {})[at];
+function describe(member: Member, plan: ExperimentPlan, facts: ReadFacts, base: Checkpoint): Known {
+  const { name, expertGroup = "" } = member;
+  const { train, select } = plan.experts[expertGroup] ?? {};
+  const source = folderOfMember(member, plan);
   const none = new Set<string>();
   if (source !== undefined) return { identity: facts.models.get(source)?.identity ?? source, reverted: none };
-  const run = train && !select ? train.runs[at] : undefined;
+  const run = train && !select ? train.runs[indexInGroup(member, plan)] : undefined;
   if (!run) return { identity: name, reverted: none };
   const { revert, ...learned } = run.fields;
   const identity = digestOfValue([learned, facts.dataIdentity(run.fields), train?.trl ?? null, train?.from ?? null]);

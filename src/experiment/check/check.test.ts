@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { initialWeights, writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { writeByteModel, writeLetters } from "../../../test/support/byte-model.js";
+import { encodeValues } from "../../../test/support/checkpoints.js";
 import { FAKE_LLAMA } from "../../../test/support/fake-llama.js";
 import { writeWordTokenizer } from "../../../test/support/small-world.js";
 import { openModelSource } from "../../engine/index.js";
@@ -120,6 +121,31 @@ it("only experts in merges must fit the base, with aligned vocabularies if merge
   expect(await of("{ method: soup, models: [math, swahili] }")).toBe("");
   expect(await of("{ method: soup, models: [math, reference] }")).toMatch(/reference.*wide/s);
   expect(await of("{ method: soup, models: [math, reference], vocabulary: union }")).toBe("");
+});
+
+it("an expert in another element type than the base's merges where the recipe has a dtype", async () => {
+  await writeInitialModel(file("half"), 1, { layers: 3, width: 16, heads: 2, feedForward: 32 });
+  rmSync(file("half/model.safetensors"));
+  const rounded = initialWeights({ layers: 3, width: 16, heads: 2, feedForward: 32 }, 1).map((tensor) => {
+    const values = new Float32Array(new Uint8Array(tensor.data).buffer);
+    return { ...tensor, dtype: "BF16" as const, data: encodeValues(values, "BF16") };
+  });
+  await writeSharded(file("half"), rounded);
+  const of = async (recipe: string) => {
+    const plan = [
+      "name: one\nbase: half\nexperts:",
+      "  grpo: { role: task, folders: [base] }",
+      "  swahili: { role: language, language: sw, folders: [half] }",
+      `merges: [{ name: merge, recipe: ${recipe} }]`,
+      "evaluate: { tasks: [one.yaml] }",
+    ];
+    writeFileSync(file("plan.yaml"), plan.join("\n"));
+    return (await openExperiment(file("plan.yaml"))).world.problems.join("\n");
+  };
+  expect(await of("{ method: soup, models: [grpo, swahili], dtype: float32 }")).toBe("");
+  expect(await of("{ method: soup, models: [grpo, swahili] }")).toMatch(
+    /^line 6: merges\[0\]: merge: .*differ in dtype/s,
+  );
 });
 
 it("variables are those that the base's chat template reads", async () => {

@@ -21,6 +21,7 @@ import { compareWeights } from "../plan/relatedness.js";
 import { resolveSource } from "../recipe/inner-recipes.js";
 import { type PaperLikeness, paperLikeness } from "./paper-maps.js";
 import { autoThreshold, countOverlap, countRows, jaccard, type RowOverlap, type ThresholdSpec } from "./thresholds.js";
+import { type TrainingSigns, trainingSigns } from "./training-signs.js";
 
 export interface AnalyzeOptions extends StreamOptions, SourceOptions {
   /** The model that the experts were fine-tuned from: a folder, or `FOLDER+ADAPTER`. */
@@ -98,6 +99,8 @@ export interface Analysis {
   readonly alignment?: { readonly texts: number; readonly pairs: readonly (readonly (number | null)[])[] };
   /** How like each expert's map is to the published ones of math and of language experts. */
   readonly paper: readonly PaperLikeness[];
+  /** What each expert's changes show of its training. */
+  readonly training: readonly TrainingSigns[];
   /** Tensors left out because they are not floating point. */
   readonly skipped: readonly string[];
   /** Warnings, such as experts equal to the base or values that are not finite. */
@@ -207,6 +210,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     rowAxis,
     ...maps,
     paper: paperLikeness(maps, rows),
+    training: trainingSigns(tensors, names),
     parts: grouped(withoutBiases, ({ layer, part }) => `${layer} ${part}`).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),

@@ -18,4 +18,5 @@ export { type AnalysisPage, pageData } from "./page-data.js";
 export { mostChangedRows } from "./read-analysis.js";
 export { type Suggestion, type SuggestOptions, suggestRecipes } from "./suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./thresholds.js";
+export { type TrainingSign, type TrainingSigns, trainingSentences } from "./training-signs.js";
 export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis } from "./write-analysis.js";
