@@ -101,13 +101,15 @@ describe("what it writes", () => {
     const numbers = texts.filter((text) => /^\d+$/.test(text ?? ""));
     expect(numbers).toEqual(expect.arrayContaining(Array.from({ length: 12 }, (_, layer) => String(layer))));
     expect(numbers).not.toContain("12");
-    // One cell per layer and projection of each expert, with its share, and none darker than a larger one.
+    // One cell per layer and projection of each expert and threshold, with its share, and none darker than a larger one.
     const cells = [...svg.matchAll(/ fill="#(\w\w)\w+"[^>]*><title>layer (\d+), (\w+): (\d+)%</g)];
-    const wanted = [0, 1].flatMap((expert) =>
+    const { thresholds } = result.analysis;
+    const maps = [0, 1].flatMap((expert) => thresholds.map((_, threshold) => ({ threshold, expert })));
+    const wanted = maps.flatMap(({ threshold, expert }) =>
       Array.from({ length: 12 }, (_, layer) =>
         ["q", "k", "v", "o", "gate", "up", "down"].map((part) => {
           const group = result.analysis.parts.find((one) => one.layer === layer && one.part === `${part}_proj`);
-          const share = group?.experts[expert]?.shares[0] ?? Number.NaN;
+          const share = group?.experts[expert]?.shares[threshold] ?? Number.NaN;
           return `${part} ${layer} ${Math.round(100 * share)}`;
         }),
       ).flat(),

@@ -198,11 +198,12 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   const chosen = whole === undefined ? undefined : select(whole, "train");
   const loraOf = (part: ReadonlySet<string>) =>
     run.method === "lora" ? planLora(part, loraBase(source, spec, stored), run.lora ?? LORA_DEFAULTS) : undefined;
-  const requireMemory = (part: ReadonlySet<string>) => {
+  const requireMemory = (part: ReadonlySet<string>, tokens: number) => {
     const use = { method: run.method, trained: part, lora: loraOf(part), heldOut: run.holdout !== undefined };
-    if (checkMemory) requireTrainingMemory(source, { ...use, texts: run.batch, tokens: sequenceLength });
+    if (checkMemory) requireTrainingMemory(source, { ...use, texts: run.batch, tokens });
   };
-  if (chosen) requireMemory(chosen);
+  // Without packing, a batch is as wide as its longest example, which may be far shorter.
+  if (chosen) requireMemory(chosen, run.packing ? sequenceLength : 1);
   if (!isHere(source) && hub?.fetch === "files") {
     base = await open(hub);
     source = await openModelSource(base);
@@ -232,7 +233,7 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
     requireKnownTokens(prepared, tokenizer, spec.vocabularySize);
   }
   const trained = chosen ?? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])]));
-  if (!chosen) requireMemory(trained);
+  requireMemory(trained, run.packing ? sequenceLength : longestOf(streams));
   const settings = settleRun(run, model, sizeOf(streams));
   const lora = loraOf(trained);
   return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes] };
@@ -267,6 +268,15 @@ function streamOf(
 function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSettings): BatchStream {
   const { batch, seed } = run;
   return new BatchStream({ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 });
+}
+
+/** Tokens of the longest example. */
+function longestOf(streams: readonly PreparedStream[]): number {
+  const sets = streams.flatMap(({ data }) => data.train.sets);
+  return sets.reduce(
+    (most, { examples }) => examples.reduce((longest, { ids }) => Math.max(longest, ids.length), most),
+    1,
+  );
 }
 
 /** One pass over the longest stream, and as much of the others. */

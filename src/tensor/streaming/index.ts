@@ -1,10 +1,8 @@
-export { Evaluator } from "./evaluate-block.js";
 export { eigenvectors } from "./exact-decomposition.js";
-export { InputFiles } from "./files.js";
 export { Tally } from "./job-kinds.js";
 export type { LowRankFactors } from "./low-rank.js";
 export { guardCode, runCode } from "./own-code.js";
-export { blockRowsOf, countBytes, cutIntoPieces, eachBlock, rowsMatter } from "./pieces.js";
+export { blockRowsOf, countBytes, cutIntoPieces, rowsMatter } from "./pieces.js";
 export {
   type ElementRange,
   type EncodeJob,
@@ -17,7 +15,6 @@ export {
   operationsOf,
   type Program,
   remembered,
-  requireFloat,
   type Stored,
   type StoredTerm,
   storedTerms,
