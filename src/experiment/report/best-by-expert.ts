@@ -11,10 +11,9 @@ export function bestByExpert(search: SearchOutcome, sheet: Sheet): SearchRow["by
   const models = sheet.merges.filter(({ group }) => group === search.group);
   const pairs = new Set(models.map(({ members }) => members.join()));
   if (pairs.size < 2) return [];
-  const experts = [...new Set(models.flatMap(({ members }) => members))];
-  return experts.flatMap((expert): SearchRow["byExpert"] => {
+  return sheet.experts.flatMap(({ name: expert }): SearchRow["byExpert"] => {
     const own = models.filter(({ members }) => members.includes(expert));
-    if (own.length === models.length) return [];
+    if (own.length === 0 || own.length === models.length) return [];
     const ranked = rankConfigurations(answersTo(search, own, sheet), search.chosen);
     const [best] = ranked;
     if (!best || !Number.isFinite(best.mean)) return [];
@@ -38,7 +37,7 @@ function answersTo({ splits }: SearchOutcome, models: readonly MergeModel[], she
 
 export function byExpertTable({ id, group, chosen = "", byExpert }: SearchRow): ReportTable {
   const others = byExpert.filter(({ best }) => best !== chosen).length;
-  const answer = `It is another than the chosen one, ${chosen}, for ${others} of ${byExpert.length} experts.`;
+  const answer = `For ${others} of ${byExpert.length} experts it is not the chosen one, ${chosen}.`;
   return {
     id: `${id}-by-expert`,
     title: `Best configuration of each expert, ${group}`,
