@@ -43,7 +43,7 @@ import { type EvaluatedModel, StepList, type Waiting } from "./step-list.js";
 const UNKNOWN_START = "unknown";
 
 export interface Expansion {
-  /** How checkpoints were chosen, of expert groups with guards. */
+  /** How checkpoints were chosen, of expert groups with `select`. */
   readonly selections: readonly Selection[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
@@ -210,7 +210,7 @@ class Expander {
 
   #selected(group: string, runs: readonly PlannedTrainStep[]): readonly ExpertModel[] {
     const found = selectCheckpoints(group, runs, this.#base, this.#plan, this.#steps, this.#results, this.#facts);
-    if (found?.selection) {
+    if (found) {
       this.#selections.push(found.selection);
       // Otherwise merges would wait for them forever.
       for (let i = found.kept.length + 1; i <= found.selection.top; i++) this.#missing.add(`${group}-${i}`);

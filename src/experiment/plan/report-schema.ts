@@ -1,6 +1,5 @@
 // What a plan says about its report: averages, tables, comparisons and figures.
 import { z } from "zod";
-import { THRESHOLD_PRESETS } from "../../merge/analysis/index.js";
 import { oneOf, text } from "./plan-values.js";
 
 const names = z.union([text.transform((name) => [name]), z.array(text).min(1, "must list at least one name")], {
@@ -19,16 +18,18 @@ export function pairOf(example: string, what: string) {
   );
 }
 
-const THRESHOLDS = Object.entries(THRESHOLD_PRESETS).map(([name, value]) => `${name} (${value.toExponential()})`);
-const THRESHOLD_RULE = `must be a positive number, auto, or one of ${Object.keys(THRESHOLD_PRESETS).join(", ")}`;
+/** As in `THRESHOLD_PRESETS` of the analysis. */
+const THRESHOLDS = ["auto", "paper", "paper-fine"] as const;
 
 export const changes = z.strictObject({
   of: names.describe("an expert, a family or a role, or several; each expert has a figure"),
   threshold: z
-    .union([z.number().positive(), z.enum(["auto", ...Object.keys(THRESHOLD_PRESETS)])], { error: THRESHOLD_RULE })
+    .union([z.number().positive(), z.enum(THRESHOLDS)], {
+      error: "must be a positive number, auto, paper or paper-fine",
+    })
     .default("auto")
     .describe(
-      `mean absolute change above which a row counts: a number, ${THRESHOLDS.join(", ")}, or auto, which an eighth of the rows exceeds (default: auto)`,
+      "mean absolute change above which a row counts: a number, paper (1.9e-5), paper-fine (1e-5), or auto, which an eighth of the rows exceeds (default: auto)",
     ),
 });
 

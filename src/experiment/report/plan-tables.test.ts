@@ -187,7 +187,7 @@ describe("changes of a plan", () => {
   it.each([
     ["[{ of: base }]", "must be experts; the base has no changes"],
     ["[{ of: soup }]", '"soup" is not an expert, family or role of this plan'],
-    ["[{ of: math, threshold: papers }]", "must be a positive number, auto, or one of paper, paper-fine"],
+    ["[{ of: math, threshold: papers }]", "must be a positive number, auto, paper or paper-fine"],
   ])("refuse %s", (text, message) => {
     expect(() => parsePlan(plan(`changes: ${text}`))).toThrow(message);
   });
