@@ -334,7 +334,7 @@ class Expander {
         membersNamed(word, members).flatMap(({ name, expertGroup = "" }) => {
           const expert = this.#experts.get(name);
           const base = this.#starts.get(expertGroup) ?? this.#base;
-          if (!expert) this.#steps.wait(`changes of ${name}`, 1);
+          if (!expert) this.#steps.wait(`changes of ${name}`, 1, { kind: "analyze" });
           return expert ? [{ expert: name, key: this.#analyze(base, { expert }, String(threshold)).key }] : [];
         }),
       ),
@@ -352,7 +352,7 @@ class Expander {
       );
       return pairs.flatMap(([one = "", other = ""]) => {
         const [a, b] = [this.#experts.get(one), this.#experts.get(other)];
-        if (!a || !b) this.#steps.wait(`overlap of ${one} and ${other}`, 1);
+        if (!a || !b) this.#steps.wait(`overlap of ${one} and ${other}`, 1, { kind: "analyze" });
         return a && b && a !== b ? [{ experts: [a.name, b.name] as const, key: this.#analysis(a, b).key }] : [];
       });
     });
