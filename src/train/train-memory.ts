@@ -2,6 +2,7 @@
 
 import type { ModelSource } from "../engine/index.js";
 import {
+  arenaBytes,
   derivedLogitsBytes,
   fitsIn,
   type MemoryEstimate,
@@ -50,17 +51,18 @@ export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryE
       }, 0)
     : [...trained].reduce((sum, name) => sum + size(name), 0);
   const frozen = lora ? floats : Math.max(0, floats - FLOAT32 * elements);
+  const { stored } = locateWeights(spec, source.tensors.keys(), source.name);
+  const isHeadTrained = !lora && trained.has(stored.get((spec.head ?? spec.embedding).name) ?? "");
   const tokens = use.texts * use.tokens;
   return summed(
     {
       weights: frozen * (use.heldOut ? 2 : 1),
       optimizer: TRAINED_COPIES * FLOAT32 * elements,
-      logits: derivedLogitsBytes(spec, tokens),
-      activations: keptBytes(spec, tokens, use.tokens),
+      logits: arenaBytes(derivedLogitsBytes(spec, tokens, isHeadTrained)),
+      activations: arenaBytes(keptBytes(spec, tokens, use.tokens)),
       program: programBytes(spec, PROGRAM),
-      spare: STATE_COPIES * FLOAT32 * elements,
     },
-    lora ? mapped : 0,
+    { spare: STATE_COPIES * FLOAT32 * elements, mapped: lora ? mapped : 0 },
   );
 }
 

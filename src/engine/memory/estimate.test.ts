@@ -1,10 +1,12 @@
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { writeTinyTokenizer } from "../../../test/support/export-fixtures.js";
 import { openEngine } from "../engine.js";
 import { readSpec } from "../model/read-spec.js";
 import { openModelSource } from "../model-source.js";
-import { estimateEngine, fitsIn, requireRoom } from "./estimate.js";
+import { measureStatistics } from "../statistics.js";
+import { estimateEngine, estimateFisher, fitsIn, requireRoom } from "./estimate.js";
 
 const folder = temporaryFolder();
 afterEach(() => vi.unstubAllEnvs());
@@ -89,5 +91,19 @@ describe("a model that does not fit", () => {
     } finally {
       await engine.close();
     }
+  });
+
+  it("is refused before its Fisher information is measured, and its inputs are not", async () => {
+    const model = await writeTiny(join(folder, "measured"), { vocabulary: V });
+    writeTinyTokenizer(model, V);
+    const estimate = estimateFisher(await openModelSource(model), { together: 2 ** 28, tokens: 4 });
+    const least = estimate.total - estimate.program - 1;
+    vi.stubEnv("LAYERGRAFT_MEMORY", `${least}`);
+    const measure = (kind: "fisher" | "inputs") =>
+      measureStatistics(model, { kind, texts: ["abcd"], out: join(folder, kind), threads: 1 });
+    const refused = await measure("fisher").catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: "memory", where: { expected: `${least + 1}`, actual: `${least}` } });
+    expect(String(refused)).toMatch(/Measuring fisher of measured needs about .* or measure inputs or gram/);
+    await expect(measure("inputs")).resolves.toMatchObject({ tokens: 4 });
   });
 });

@@ -23,9 +23,9 @@ export interface MemoryEstimate {
   readonly activations: number;
   /** Node.js and the libraries. */
   readonly program: number;
-  /** All of these. */
+  /** All of these: what must be free for the run, and the program itself. */
   readonly total: number;
-  /** Copies that are made only where memory is left, such as of a state that is written. Part of the total. */
+  /** Copies that are made only where memory is left, such as of a state that is written. Not part of the total. */
   readonly spare: number;
   /** Weights that stay in their files, of which a pass reads rows or experts. Not part of the total. */
   readonly mapped: number;
@@ -61,14 +61,14 @@ const LOGITS_COPIES = 3;
 /** Copies of a pass's scores of keys: raw, masked, as shares. */
 const SCORES_COPIES = 3;
 
-type Parts = Omit<MemoryEstimate, "total" | "mapped">;
+type Parts = Omit<MemoryEstimate, "total" | "spare" | "mapped">;
 
 /** The sum of the parts; those that are missing are 0. */
-export function summed(given: Partial<Parts>, mapped = 0): MemoryEstimate {
-  const none: Parts = { weights: 0, optimizer: 0, cache: 0, logits: 0, activations: 0, program: 0, spare: 0 };
+export function summed(given: Partial<Parts>, { spare = 0, mapped = 0 } = {}): MemoryEstimate {
+  const none: Parts = { weights: 0, optimizer: 0, cache: 0, logits: 0, activations: 0, program: 0 };
   const parts = { ...none, ...given };
   const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
-  return { ...parts, total, mapped };
+  return { ...parts, total, spare, mapped };
 }
 
 /** Memory of the program with a model's tokenizer. */
@@ -90,7 +90,7 @@ export function estimateEngine(source: SizedModel, use: MemoryUse = {}) {
   // A matrix is packed for the processor while all others are there. That is over when the first pass begins.
   const packed = Math.max(0, largest - pass.cache - pass.logits - pass.activations);
   const weights = floats + (use.shared ? mapped : packed);
-  return summed({ weights, ...pass, program: programBytes(spec) }, use.shared ? 0 : mapped);
+  return summed({ weights, ...pass, program: programBytes(spec) }, use.shared ? {} : { mapped });
 }
 
 /** What texts take besides weights and program. */
@@ -113,15 +113,32 @@ function passBytes(spec: DecoderSpec, passed: number, tokens: number): number {
   return FLOAT32 * passed * (scores + widths);
 }
 
-/** Derivatives in the runtime, the same in JavaScript, and sums, of the weights that are measured together. */
-const MEASURED_COPIES = 3;
-/** Copies of the logits of a chunk whose loss is derived: raw, as log-probabilities, their gradient, and its products. */
-const DERIVED_LOGITS_COPIES = 4;
+/** Derivatives and their sums, of the weights that are measured together. */
+const MEASURED_COPIES = 2;
+/** Copies of the logits of a chunk whose loss is derived: log-probabilities, their shares, and the gradient. */
+const DERIVED_LOGITS_COPIES = 3;
 
-/** Bytes of the logits of so many tokens, and of what derivatives make of them, chunk by chunk. */
-export function derivedLogitsBytes({ vocabularySize }: DecoderSpec, tokens: number): number {
+/** Measured in training: 1.2 to 1.7, docs/machines.md. */
+const ARENA = 1.6;
+
+/**
+ * What ONNX Runtime's arena holds for bytes that are in use where derivatives are computed: it takes memory in blocks of
+ * growing size, and cannot join free parts of two.
+ */
+export const arenaBytes = (used: number): number => Math.ceil(ARENA * used);
+
+/**
+ * Bytes of what derivatives make of the logits of so many tokens, chunk by chunk.
+ * @param isHeadDerived whether the head's gradient is summed over chunks: the sum before a chunk is there beside the next
+ */
+export function derivedLogitsBytes(spec: DecoderSpec, tokens: number, isHeadDerived: boolean): number {
+  const { vocabularySize, hidden, logitSoftcap } = spec;
   const { rows } = chunksOfLogits({ shape: ["rows", vocabularySize] });
-  return DERIVED_LOGITS_COPIES * FLOAT32 * Math.min(tokens, rows) * vocabularySize;
+  const chunk = FLOAT32 * Math.min(tokens, rows) * vocabularySize;
+  const head = isHeadDerived ? FLOAT32 * vocabularySize * hidden : 0;
+  const before = tokens > rows ? head : 0;
+  const copies = DERIVED_LOGITS_COPIES + (logitSoftcap === null ? 0 : 1);
+  return before + Math.max(copies * chunk, (copies - 1) * chunk + head);
 }
 
 /**
@@ -139,8 +156,8 @@ export function estimateFisher(
   return summed({
     weights: floats,
     optimizer: MEASURED_COPIES * measured,
-    logits: derivedLogitsBytes(spec, tokens),
-    activations: keptBytes(spec, tokens, tokens),
+    logits: arenaBytes(derivedLogitsBytes(spec, tokens, true)),
+    activations: arenaBytes(keptBytes(spec, tokens, tokens)),
     program: programBytes(spec),
   });
 }
@@ -196,7 +213,7 @@ export interface MemoryNeed {
 }
 
 /** Bytes that must be free: those of the program are taken already. */
-const needed = ({ total, program, spare }: MemoryEstimate): number => total - program - spare;
+const needed = ({ total, program }: MemoryEstimate): number => total - program;
 
 /** Whether what is estimated fits into memory that is free. */
 export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {

@@ -1,4 +1,5 @@
 export {
+  arenaBytes,
   derivedLogitsBytes,
   estimateEngine,
   fitsIn,

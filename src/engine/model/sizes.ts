@@ -57,10 +57,21 @@ export function cacheBytes(spec: DecoderSpec, texts: number, tokens: number, byt
   }, 0);
 }
 
-/** Bytes of what the way back reads of each layer. @param time tokens of a text */
+/**
+ * Bytes of what the way back reads of each layer, all of which is there when the loss is computed.
+ * @param time tokens of a text
+ */
 export function keptBytes(spec: DecoderSpec, tokens: number, time: number): number {
-  return spec.layers.reduce((sum, { kvHeads, headDim }) => {
-    const wide = 6 * spec.hidden + (2 * spec.heads + 4 * kvHeads) * headDim + 4 * spec.feedForward;
-    return sum + FLOAT32 * tokens * (wide + 2 * spec.heads * time);
+  const { hidden, heads, attention, routing } = spec;
+  return spec.layers.reduce((sum, { weights, experts, kvHeads, headDim }) => {
+    // The stream after each half, and its norms; what a norm of a half's output reads.
+    const streams = 4 + [weights.afterAttention, weights.afterFeedForward].filter(Boolean).length;
+    // Queries, keys and values, and what the heads give; what norms of queries and keys read.
+    const strips = (attention.qkNorm ? 3 : 2) * (heads + kvHeads) * headDim;
+    const scores = (attention.softcap === null ? 1 : 2) * heads * time;
+    // Gate, activation, up and their product; without a gate, two of them.
+    const width = (weights.up ? spec.feedForward : 0) + (experts && routing ? routing.chosen * routing.width : 0);
+    const wide = (weights.up && !weights.gate ? 2 : 4) * width;
+    return sum + FLOAT32 * tokens * (streams * hidden + strips + scores + wide);
   }, 0);
 }

@@ -5,7 +5,7 @@ import { gradients, reachable } from "../graph/gradients.js";
 import { Graph } from "../graph/graph.js";
 import type { Node } from "../graph/node.js";
 import { chunksOfLogits, planChunks } from "./chunks.js";
-import { type LowerOptions, lowerGraph } from "./lower.js";
+import { endsOf, type LowerOptions, lowerGraph } from "./lower.js";
 import { openSession, type TensorValue } from "./session.js";
 
 // Up to a width of 64, ONNX Runtime adds longer blocks.
@@ -89,4 +89,20 @@ it("takes 256 MiB of logits at once, and not less than 128 rows", () => {
     return chunksOfLogits(new Graph().input("logits", "f32", ["rows", vocabulary])).rows;
   };
   expect([262_144, 151_936, 49_152, 1_000_000].map(rowsOf)).toEqual([256, 384, 1280, 128]);
+});
+
+it("writes gradients that nothing reads in reverse, after all other nodes", () => {
+  const graph = new Graph();
+  const [x, lower, upper] = [
+    graph.input("x", "f32", [4, 2]),
+    graph.input("a", "f32", [2, 2]),
+    graph.input("b", "f32", [2, 2]),
+  ];
+  const loss = graph.sum(graph.matmul(graph.tanh(graph.matmul(x, lower)), upper), [0, 1]);
+  const [ofLower, ofUpper] = gradients(graph, loss, [lower, upper]) as [Node, Node];
+  const outputs = [loss, ofLower, ofUpper];
+  expect(endsOf(reachable(outputs), outputs)).toEqual([loss, ofLower, ofUpper].sort((a, b) => b.id - a.id));
+  // What another gradient reads cannot come after it.
+  const read = ofUpper.inputs[0] as Node;
+  expect(endsOf(reachable(outputs), [...outputs, read])).not.toContain(read);
 });

@@ -147,7 +147,8 @@ export function lowerInChunks(emitter: Emitter, { axis, rows, inside, sliced, jo
   );
   const starts = [
     ...joined.map(() => emitter.node("SequenceEmpty", [], { dtype: 1 })),
-    ...sums.map(({ shape }) => emitter.node("Expand", [emitter.floats([0], []), emitter.shape(shape)])),
+    // A number: Gemm broadcasts it. ONNX Runtime would keep zeros of the sum's shape as a constant.
+    ...sums.map(() => emitter.floats([0], [])),
   ];
   const results = emitter.nodeOf(carried.length, "Loop", [trips, "", ...starts], { body });
   for (const [i, node] of joined.entries()) {

@@ -91,9 +91,11 @@ export class Emitter {
     }
     const rest = nodes.filter((node) => node.op !== "input" && !LAZY.has(node.op) && !given?.has(node));
     const plan = chunks && planChunks(rest, chunks, outputs);
-    for (const node of plan?.before ?? rest) this.compute(node);
+    const ends = new Set(endsOf(nodes, outputs));
+    const isInner = (node: Node) => !ends.has(node);
+    for (const node of (plan?.before ?? rest).filter(isInner)) this.compute(node);
     if (plan) lowerInChunks(this, plan);
-    for (const node of plan?.after ?? []) this.compute(node);
+    for (const node of [...(plan?.after ?? []).filter(isInner), ...ends]) this.compute(node);
   }
 
   /** Writes a node whose operands are computed, once. @returns its name */
@@ -300,6 +302,15 @@ export class Emitter {
     else this.#model.external(name, dtype, shape, values);
     return name;
   }
+}
+
+/**
+ * Outputs that no other node reads, the last first. ONNX Runtime begins with what the last node of a file needs: so each
+ * gradient is computed when its operands are, and they are freed, instead of all at the end.
+ */
+export function endsOf(nodes: readonly Node[], outputs: readonly Node[]): Node[] {
+  const [read, wanted] = [new Set(nodes.flatMap(({ inputs }) => inputs)), new Set(outputs)];
+  return nodes.filter((node) => node.op !== "input" && wanted.has(node) && !read.has(node)).reverse();
 }
 
 interface QuantizedNames extends Pick<QuantizedWeight, "bits" | "block"> {

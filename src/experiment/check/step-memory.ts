@@ -50,12 +50,12 @@ function trainingBytes(source: ModelSource, run: Run): number {
     run.train === undefined
       ? undefined
       : resolveSelection(run.train, { tensors: source.tensors, layers, field: "train" });
-  const { total, spare } = estimateTraining(source, {
+  const { total } = estimateTraining(source, {
     method,
     trained,
     texts,
     tokens,
     heldOut: run.holdout !== undefined,
   });
-  return total - spare;
+  return total;
 }

@@ -18,6 +18,8 @@ const PROGRAM = 190e6;
 const PLANNED_TOKEN = 750;
 /** Keys and values are float16 there. */
 const FLOAT16 = 2;
+/** Logits of a batch where all are scored: in the graph, and where node-llama-cpp reads them. */
+const LOGITS_COPIES = 2;
 /** Tokens that llama.cpp keeps of a window, besides the window. */
 const WINDOW_MARGIN = READ_TOKENS * 4;
 
@@ -68,7 +70,7 @@ function estimate(spec: DecoderSpec, { bytes, repacked, planned = 0 }: LlamaFile
   return summed({
     weights: bytes + repacked,
     cache,
-    logits: FLOAT32 * read * spec.vocabularySize,
+    logits: LOGITS_COPIES * FLOAT32 * read * spec.vocabularySize,
     activations: FLOAT32 * read * (spec.heads * cells + 4 * spec.hidden + 2 * spec.feedForward),
     program: programBytes(spec, PROGRAM) + planned,
   });
