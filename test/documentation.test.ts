@@ -295,6 +295,9 @@ describe("what docs/run-an-experiment.md adds to the example's plan", () => {
     for (const part of [
       "translate",
       "## both",
+      "Table 1: means and maxima",
+      "Compared in pairs",
+      "changed by more than 1.9e-5",
       "kept: quiz by keep share",
       "Checkpoints of trained",
       "sum of layers",

@@ -5,6 +5,7 @@ import { type Facts, type Results, recipeIdentities } from "../../src/experiment
 import { parsePlan } from "../../src/experiment/plan/plan-file.js";
 import type { ExperimentPlan } from "../../src/experiment/plan/plan-schema.js";
 import type {
+  Changed,
   EvaluationResult,
   ItemResult,
   Overlap,
@@ -41,6 +42,7 @@ export class FakeWorld {
   readonly #checkpoints: readonly TrainedCheckpoint[];
   readonly #suggested: readonly SuggestedRecipe[];
   readonly #overlap: Overlap | undefined;
+  readonly #changed: Changed | undefined;
   readonly #asides: EvaluationResult["asides"];
   readonly #facts: Facts;
 
@@ -52,6 +54,7 @@ export class FakeWorld {
       checkpoints?: readonly TrainedCheckpoint[];
       suggested?: readonly SuggestedRecipe[];
       overlap?: Overlap | undefined;
+      changed?: Changed | undefined;
       asides?: EvaluationResult["asides"];
       facts?: Facts;
     } = {},
@@ -62,6 +65,7 @@ export class FakeWorld {
     this.#checkpoints = options.checkpoints ?? [{ path: "last", samples: 100 }];
     this.#suggested = options.suggested ?? [];
     this.#overlap = options.overlap;
+    this.#changed = options.changed;
     this.#asides = options.asides;
     this.#facts = options.facts ?? fakeFacts;
   }
@@ -71,6 +75,7 @@ export class FakeWorld {
       trained: (key) => (this.#done.has(key) ? this.#checkpoints : undefined),
       suggested: (key) => (this.#done.has(key) ? this.#suggested : undefined),
       overlap: (key) => (this.#done.has(key) ? this.#overlap : undefined),
+      changed: (key) => (this.#done.has(key) ? this.#changed : undefined),
       evaluated: (key) => {
         const step = this.#done.get(key);
         if (step?.kind !== "evaluate") return undefined;

@@ -11,6 +11,7 @@ import { experimentPage } from "../../src/experiment/report/page.js";
 import type { ExperimentReport } from "../../src/experiment/report/report-data.js";
 import { Store } from "../../src/experiment/run/store.js";
 import type {
+  Changed,
   EvaluationResult,
   Overlap,
   SuggestedRecipe,
@@ -50,6 +51,7 @@ function anyOf(all: readonly Results[]): Results {
     trained: (key) => first((one) => one.trained(key)),
     suggested: (key) => first((one) => one.suggested(key)),
     overlap: (key) => first((one) => one.overlap(key)),
+    changed: (key) => first((one) => one.changed(key)),
     evaluated: (key) => first((one) => one.evaluated(key)),
   };
 }
@@ -65,6 +67,8 @@ export interface ReportOfOptions {
   readonly suggested?: readonly SuggestedRecipe[];
   /** What every pair of experts both changed. */
   readonly overlap?: Overlap;
+  /** What every expert changed. */
+  readonly changed?: Changed;
   /** What every evaluation measures beside its score. */
   readonly asides?: EvaluationResult["asides"];
   /** Checkpoints of each training run. */
@@ -92,7 +96,7 @@ export function reportOf(
     modelIdentity: (source) => ({ identity: `id:${source}`, folder: folderOf(source) }),
   };
   const options = {
-    ...{ worth, suggested, asides: given.asides, overlap: given.overlap, facts },
+    ...{ worth, suggested, asides: given.asides, overlap: given.overlap, changed: given.changed, facts },
     ...(checkpoints ? { checkpoints } : {}),
     ...(given.isTied ? { isTied: given.isTied } : {}),
   };

@@ -51,7 +51,7 @@ const GUARDED_BASE = { name: "base (for guards)", isCandidate: true };
 
 /**
  * The best checkpoints of a group's runs, once all are evaluated; until then undefined. Requests what decides.
- * @returns `selection`: how they were chosen, of groups with guards
+ * @returns `selection`: how they were chosen
  */
 export function selectCheckpoints(
   group: string,
@@ -61,7 +61,7 @@ export function selectCheckpoints(
   steps: StepList,
   results: Results,
   facts: Pick<Facts, "task">,
-): { readonly kept: readonly ExpertModel[]; readonly selection?: Selection } | undefined {
+): { readonly kept: readonly ExpertModel[]; readonly selection: Selection } | undefined {
   const { select, language } = plan.experts[group] as ExpertGroup;
   const rule = select as NonNullable<ExpertGroup["select"]>;
   const languages = language === undefined ? base.languages : [language];
@@ -104,7 +104,6 @@ export function selectCheckpoints(
   const scored = scoreAll(candidates as readonly Candidate[], scale);
   const { kept, checkpoints } = chooseCheckpoints(group, rule, scored, floors);
   const models = kept.map(({ name, step, checkpoint }) => checkpointModel(name, group, plan, step, checkpoint));
-  if (guards.length === 0) return { kept: models };
   const by = deciding.map(({ name }) => name);
   return { kept: models, selection: { expertGroup: group, top: rule.top, by, scale, guards: floors, checkpoints } };
 }
@@ -199,7 +198,8 @@ function describeRefusal(selection: Selection): string {
     return count === 0 ? [] : [`${count} by ${task}`];
   });
   if (kept > 0) {
-    const why = by.length === 0 ? "the others are of the same runs" : `guards refused ${by.join(", ")}`;
+    const rest = checkpoints.length > kept ? "the others are of the same runs" : "there are no others";
+    const why = by.length === 0 ? rest : `guards refused ${by.join(", ")}`;
     return `${expertGroup} has ${kept} of the ${plural(top, "checkpoint")} that the plan names: ${why}.`;
   }
   const all = checkpoints.length === 1 ? "the only checkpoint" : `all ${checkpoints.length} checkpoints`;

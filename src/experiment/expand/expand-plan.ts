@@ -44,7 +44,7 @@ import { type EvaluatedModel, StepList, type Waiting } from "./step-list.js";
 const UNKNOWN_START = "unknown";
 
 export interface Expansion {
-  /** How checkpoints were chosen, of expert groups with guards. */
+  /** How checkpoints were chosen, of expert groups with `select`. */
   readonly selections: readonly Selection[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
@@ -55,6 +55,8 @@ export interface Expansion {
   readonly searches: readonly SearchOutcome[];
   /** Pairs of experts whose changed rows are compared, and the key of their analysis. */
   readonly overlaps: readonly { readonly experts: readonly [string, string]; readonly key: string }[];
+  /** Experts whose changes are mapped, and the key of their analysis. */
+  readonly changes: readonly { readonly expert: string; readonly key: string }[];
   readonly waiting: readonly Waiting[];
   /** Expert groups and merges that will have no model because guards refused checkpoints, in sentences. */
   readonly warnings: readonly string[];
@@ -106,12 +108,14 @@ class Expander {
     for (const merge of this.#merges) this.#expandMerge(merge);
     const models = this.#steps.models(this.#merges);
     const overlaps = this.#overlaps(); // adds steps
+    const changes = this.#changes();
     return {
       steps: this.#steps.steps,
       runs: this.#runs,
       models,
       searches: this.#searches,
       overlaps,
+      changes,
       selections: this.#selections,
       waiting: this.#steps.waiting,
       warnings: describeRefusals(this.#selections, this.#withoutModel()),
@@ -214,7 +218,7 @@ class Expander {
 
   #selected(group: string, runs: readonly PlannedTrainStep[]): readonly ExpertModel[] {
     const found = selectCheckpoints(group, runs, this.#base, this.#plan, this.#steps, this.#results, this.#facts);
-    if (found?.selection) {
+    if (found) {
       this.#selections.push(found.selection);
       // Otherwise merges would wait for them forever.
       for (let i = found.kept.length + 1; i <= found.selection.top; i++) this.#missing.add(`${group}-${i}`);
@@ -308,21 +312,41 @@ class Expander {
       this.#starts.get(expertGroup),
     );
     const base = own.source === other.source ? own : this.#base;
-    const inputs = {
-      base: base.source as string,
-      task: task.source as string,
-      language: language.source as string,
-    };
+    return this.#analyze(base, { task, language });
+  }
+
+  #analyze(base: PlanModel, models: Readonly<Record<string, ExpertModel>>, threshold?: string): AnalyzeStep {
+    const named = Object.entries(models);
+    const experts = Object.fromEntries(named.map(([name, { source }]) => [name, source as string]));
+    const own = threshold === undefined ? {} : { threshold };
+    const all = [base, ...Object.values(models)];
     const step: AnalyzeStep = {
       kind: "analyze",
-      key: stepKey("analyze", inputs),
-      label: `analyze ${task.name} and ${language.name}`,
-      ...inputs,
-      needs: [...new Set([...base.needs, ...task.needs, ...language.needs])],
-      locations: { ...base.locations, ...task.locations, ...language.locations },
+      key: stepKey("analyze", { base: base.source as string, ...experts, ...own }),
+      label: `analyze ${named.map(([, { name }]) => name).join(" and ")}`,
+      base: base.source as string,
+      experts,
+      ...own,
+      needs: [...new Set(all.flatMap(({ needs }) => needs))],
+      locations: Object.assign({}, ...all.map(({ locations }) => locations)),
     };
     this.#steps.add(step);
     return step;
+  }
+
+  /** The analyses of the plan's `changes` whose experts are known, each against what it started from. */
+  #changes(): Expansion["changes"] {
+    const members = this.#members().filter(({ expertGroup }) => expertGroup !== undefined);
+    return this.#plan.changes.flatMap(({ of, threshold }) =>
+      of.flatMap((word) =>
+        membersNamed(word, members).flatMap(({ name, expertGroup = "" }) => {
+          const expert = this.#experts.get(name);
+          const base = this.#starts.get(expertGroup) ?? this.#base;
+          if (!expert) this.#steps.wait(`changes of ${name}`, 1, { kind: "analyze" });
+          return expert ? [{ expert: name, key: this.#analyze(base, { expert }, String(threshold)).key }] : [];
+        }),
+      ),
+    );
   }
 
   /** The analyses of the plan's `overlaps` whose experts are known. */
@@ -336,7 +360,7 @@ class Expander {
       );
       return pairs.flatMap(([one = "", other = ""]) => {
         const [a, b] = [this.#experts.get(one), this.#experts.get(other)];
-        if (!a || !b) this.#steps.wait(`overlap of ${one} and ${other}`, 1);
+        if (!a || !b) this.#steps.wait(`overlap of ${one} and ${other}`, 1, { kind: "analyze" });
         return a && b && a !== b ? [{ experts: [a.name, b.name] as const, key: this.#analysis(a, b).key }] : [];
       });
     });

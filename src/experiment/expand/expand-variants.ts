@@ -27,7 +27,7 @@ export function expandVariants<V extends PlannedVariant>(
   const expanded = variants.map((variant) => ({ variant, expansion: expandPlan(variant.plan, facts, results) }));
   const [only] = expanded;
   if (only && expanded.length === 1) return { expansion: only.expansion, variants: expanded };
-  const all = <K extends "models" | "searches" | "overlaps" | "selections">(field: K) =>
+  const all = <K extends "models" | "searches" | "overlaps" | "changes" | "selections">(field: K) =>
     expanded.flatMap(({ expansion }): readonly Expansion[K][number][] => expansion[field]);
   const expansion = {
     steps: sharedSteps(expanded),
@@ -35,6 +35,7 @@ export function expandVariants<V extends PlannedVariant>(
     models: all("models"),
     searches: all("searches"),
     overlaps: all("overlaps"),
+    changes: all("changes"),
     selections: all("selections"),
     waiting: sharedWaiting(expanded),
     warnings: sharedWarnings(expanded),

@@ -3,7 +3,7 @@
 import type { ChooseItem, Task } from "../../evaluate/tasks/index.js";
 import { isObject, RecipeError } from "../../kit/index.js";
 import { checkRecipe } from "../../merge/index.js";
-import type { EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
+import type { Changed, EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { ModelSource, TaskRequest } from "../steps/step.js";
 
 export interface TaskFacts {
@@ -48,6 +48,7 @@ export interface Results {
   trained(key: string): readonly TrainedCheckpoint[] | undefined;
   suggested(key: string): readonly SuggestedRecipe[] | undefined;
   overlap(key: string): Overlap | undefined;
+  changed(key: string): Changed | undefined;
   evaluated(key: string): Pick<EvaluationResult, "items" | "score" | "asides"> | undefined;
 }
 

@@ -5,6 +5,7 @@ import { formatSome, suggestName } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import { LIST_FIELDS, recipeProblems, SOURCE_FIELDS } from "../../merge/index.js";
 import { isStepBackend, LLAMA } from "../steps/step.js";
+import { reportProblems } from "./check-report.js";
 import { checkedRecipes, isAdaptive, isSearched, lineField, numberFields } from "./configurations.js";
 import { controlledMerges } from "./controls.js";
 import {
@@ -14,7 +15,6 @@ import {
   meaningOf,
   memberNames,
   membersNamed,
-  membersOf,
   mentionsIn,
   nameProblems,
   namingRecipe,
@@ -23,7 +23,6 @@ import {
   wordsOf,
 } from "./expert-names.js";
 import type { ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "./plan-schema.js";
-import { inLanguages, languagesOf, tasksOfAverage } from "./plan-tasks.js";
 import { formatLimit, MAX_MODELS, NAME, NAME_RULE, RESERVED } from "./plan-values.js";
 import { maskOf, startsOf } from "./training-runs.js";
 
@@ -38,10 +37,9 @@ export function* fieldProblems(plan: ExperimentPlan, search: unknown): Problems 
   for (const [i, merge] of plan.merges.entries()) yield* mergeProblems(merge, ["merges", i], plan, sources);
   yield* startProblems(plan, sources);
   yield* controlProblems(plan);
-  yield* overlapProblems(plan);
   yield* evaluationProblems(plan);
   yield* searchProblems(plan, search);
-  yield* averageProblems(plan);
+  yield* reportProblems(plan);
 }
 
 /** What is wrong with the experts of a plan. */
@@ -256,40 +254,6 @@ function* searchProblems({ search: { how, budget } }: ExperimentPlan, written: u
   }
   const few = "must be at least 2; a search of one configuration has nothing to choose";
   if (how !== "grid" && budget < 2) yield problem(["search", "budget"], few);
-}
-
-function* overlapProblems({ overlaps, merges, experts }: ExperimentPlan): Problems {
-  const members = membersOf({ experts });
-  for (const [i, pair] of overlaps.entries()) {
-    const path = ["overlaps", i];
-    const [task, language] = pair;
-    const [wrong] = nameProblems({ method: "swap", task, language }, members, path);
-    const merge = pair.find((name) => merges.some((one) => one.name === name));
-    if (pair.includes("base")) yield problem(path, "must be experts; the base has no changes");
-    else if (wrong)
-      yield problem(path, merge === undefined ? wrong.message : `${merge} is a merge; overlaps take experts`);
-  }
-}
-
-function* averageProblems(plan: ExperimentPlan): Problems {
-  const { averages, evaluate } = plan;
-  const asked = evaluate.tasks.map(({ task }) => task);
-  const known = [...asked, ...asked.flatMap((task) => inLanguages(task, languagesOf(plan)))];
-  const names = averages.map(({ name }) => name);
-  for (const [i, { name, tasks }] of averages.entries()) {
-    const path = ["averages", i];
-    for (const [at, task] of tasks.entries()) {
-      const hint = suggestName(task, known, asked);
-      if (known.includes(task)) continue;
-      yield problem([...path, "tasks", at], `${task} is not one of the tasks under evaluate${hint}`);
-    }
-    if (known.includes(name) || names.indexOf(name) < i) {
-      yield problem([...path, "name"], `${name} is the name of a task or of another average; rename it`);
-    }
-    if (tasks.every((task) => known.includes(task)) && tasksOfAverage(tasks, plan).length < 2) {
-      yield problem([...path, "tasks"], `${name} is of a single task; list at least two`);
-    }
-  }
 }
 
 function* controlProblems({ controls, merges }: ExperimentPlan): Problems {

@@ -28,6 +28,7 @@ import {
   text,
   whole,
 } from "./plan-values.js";
+import { average, changes, pairOf, reportTable } from "./report-schema.js";
 import type { Fields } from "./space.js";
 
 const modelKinds = ["base", "experts", "merges", "controls"] as const;
@@ -112,14 +113,6 @@ const search = z.strictObject({
   rounds: count.max(10, "must be at most 10").default(3).describe("halving: number of rounds; each doubles the items"),
   keep: share.default(0.5).describe("halving: share of the configurations kept for the next round"),
   seed: whole.default(0).describe("random seed for drawing items and configurations"),
-});
-
-const average = z.strictObject({
-  name: text.describe("name of its table, and of its row in tables of tasks"),
-  tasks: z
-    .array(text)
-    .min(1, "must list at least one task")
-    .describe("tasks to average, each counting alike; `{language}` in a name stands for every language"),
 });
 
 const bytes = z.union([z.string(), z.int().positive()]).transform((size, context): number => {
@@ -211,8 +204,6 @@ const matrix = z
 /** A plan as far as its matrix is concerned. */
 export const matrixPlanSchema = z.looseObject({ matrix });
 
-const PAIR_RULE = "must be a list of two experts or families, as in overlaps: [[math, swahili]]";
-
 export const planSchema = z.strictObject({
   name: name.describe("name of the experiment"),
   matrix: matrix
@@ -246,17 +237,15 @@ export const planSchema = z.strictObject({
       "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
     ),
   overlaps: z
-    .array(
-      z
-        .array(text, PAIR_RULE)
-        // Text has a length, too.
-        .refine((pair) => pair.length === 2, { error: PAIR_RULE, when: ({ value }) => Array.isArray(value) })
-        .meta({ minItems: 2, maxItems: 2 }),
-    )
+    .array(pairOf("overlaps: [[math, swahili]]", "experts or families"))
     .default([])
     .describe(
       "pairs of experts or families whose changed rows the report compares by layer and part: how many of the rows that one changed both did",
     ),
+  changes: z
+    .array(changes)
+    .default([])
+    .describe("experts whose change the report draws by layer and part, as the paper's figures 2 and 4 to 9 do"),
   merges: z.array(merge).default([]).describe("merges of the experts"),
   allow_unrelated: flag.default(false).describe("merge experts that look unrelated to the base"),
   rounds: rounds
@@ -274,6 +263,14 @@ export const planSchema = z.strictObject({
     .array(average)
     .default([])
     .describe("averages of tasks or languages, each reported like a task, in a main table of its own"),
+  tables: z
+    .array(reportTable)
+    .default([])
+    .describe("tables of the report beside the main ones, such as a paper's, with the rows and columns listed"),
+  comparisons: z
+    .array(pairOf("comparisons: [[reverted, frozen]]", "families or merges"))
+    .default([])
+    .describe("pairs of families or merges, in their default configuration, whose difference is tested on each task"),
   search: search.prefault({}).describe("how to choose among a merge's configurations"),
   executor: executor.prefault({}).describe("where steps run, and their resources"),
 });

@@ -250,11 +250,18 @@ function withRounds(plan: ExperimentPlan, { from, expertGroups, merges }: Repeat
       .map((pair) => pair.map(inRound(round)))
       .filter((pair, i) => pair.some((word, at) => word !== plan.overlaps[i]?.[at])),
   );
+  const changes = rounds.flatMap((round) =>
+    plan.changes.flatMap(({ of, ...one }) => {
+      const again = of.filter((word) => inRound(round)(word) !== word);
+      return again.length > 0 ? [{ ...one, of: again.map(inRound(round)) }] : [];
+    }),
+  );
   return {
     ...plan,
     experts,
     merges: [...plan.merges, ...later],
     overlaps: [...plan.overlaps, ...overlaps],
+    changes: [...plan.changes, ...changes],
     rounds: { count: rounds.length + 1, from: from.name },
     ...(controls && of ? { controls: { ...controls, of } } : {}),
   };

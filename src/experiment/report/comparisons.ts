@@ -20,17 +20,44 @@ export interface ComparedRow {
  * @returns one for each other row that has items in common with the first
  */
 export function compareRow(first: ComparedRow, others: readonly ComparedRow[], task: string, sheet: Sheet): Lead[] {
-  const own = modelsOf(first, task, sheet);
-  const found = others.flatMap((row) => {
-    const lead = leadOver(modelsOf(row, task, sheet), own);
-    return lead ? [{ ...lead, over: row.label }] : [];
+  return compareRows(
+    others.map((over) => ({ first, over, task })),
+    sheet,
+  ).map(({ lead }) => lead);
+}
+
+interface Comparison {
+  readonly first: ComparedRow;
+  readonly over: ComparedRow;
+  readonly task: string;
+}
+
+/** The lead of a row over another on a task, for several such, with Holm's correction for all of those that have items in common. */
+export function compareRows<C extends Comparison>(
+  all: readonly C[],
+  sheet: Sheet,
+): { readonly of: C; readonly lead: Lead }[] {
+  const models = new Map<string, CrossedModel[]>();
+  const crossed = (row: ComparedRow, task: string) => {
+    const key = JSON.stringify([task, row.models]);
+    const own = models.get(key) ?? modelsOf(row, task, sheet);
+    models.set(key, own);
+    return own;
+  };
+  const found = all.flatMap((of) => {
+    const lead = leadOver(crossed(of.over, of.task), crossed(of.first, of.task));
+    return lead ? [{ of, lead }] : [];
   });
-  const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
+  const adjusted = holmAdjust(found.map(({ lead }) => lead.pValue));
   const comparisons = Math.max(1, found.length);
-  return found.map(({ detectableIn, ...lead }, i) => ({
-    ...lead,
-    pValue: adjusted[i],
-    detectable: detectableIn && withinScale(detectableDifference(detectableIn, { comparisons })),
+  return found.map(({ of, lead: { detectableIn, ...lead } }, i) => ({
+    of,
+    lead: {
+      ...lead,
+      over: of.over.label,
+      pValue: adjusted[i],
+      detectable: detectableIn && withinScale(detectableDifference(detectableIn, { comparisons })),
+    },
   }));
 }
 

@@ -4,9 +4,10 @@ import { type Experiment, type ExperimentStatus, statusOfVariant } from "../expe
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { describeRunner, tasksOfAverage } from "../plan/plan-tasks.js";
 import { describeTraining } from "../plan/training-runs.js";
-import { gridFigures, overlapFigures } from "./grids.js";
+import { changeFigures, gridFigures, overlapFigures } from "./grids.js";
 import { lineFigures, roundFigures } from "./lines.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
+import { comparisonTable, planTables } from "./plan-tables.js";
 import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportVariant, ScoreRow } from "./report-data.js";
 import { type Answers, compareValues, Sheet, scoreOf } from "./score-sheet.js";
@@ -31,7 +32,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     scores: variants.flatMap(({ values, report }) =>
       report.scores.map((row) => ({ ...row, values, backend: report.backend })),
     ),
-    ...{ overviews: [], selections: [], lines: [], overlaps: [], searches: [] },
+    ...{ overviews: [], tables: [], selections: [], lines: [], overlaps: [], changes: [], searches: [] },
     ...{ flips: [], heatmaps: [], recipes: [], experts: [] },
   };
 }
@@ -78,9 +79,11 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus): Experimen
     compared: [],
     verdict: "",
     overviews: main,
+    tables: [...planTables(sheet, plan), ...[comparisonTable(sheet, plan) ?? []].flat()],
     published: publishedTable(experiment.published, main, plan.evaluate.tasks),
     selections: sheet.expansion.selections.map((selection) => selectionTable(selection, sheet)),
     lines: [roundFigures, lineFigures].flatMap((figuresOf) => figuresOf(sheet, plan)),
+    changes: changeFigures(sheet.expansion, status.store),
     overlaps: overlapFigures(sheet.expansion, status.store),
     searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
     flips: flips(sheet),

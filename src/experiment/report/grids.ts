@@ -142,3 +142,23 @@ function describeTotal({ total, shares: [x = 0, y = 0] }: Overlap): string {
   const chance = (x * y) / (x + y - x * y);
   return `Over the whole model, with embeddings and norms, ${formatPercent(total)}; ${formatPercent(chance)} if the experts had changed as many rows drawn at random.`;
 }
+
+export const CHANGES_LEAD =
+  "The share of the rows (input features) of each matrix that fine-tuning changed by more than a threshold, in percent: the mean absolute change of a row is compared.";
+
+/** A figure for each expert whose analysis is done: layers from the top, and projections. */
+export function changeFigures({ changes }: Pick<Expansion, "changes">, results: Results): ReportHeatmap[] {
+  return changes.flatMap(({ expert, key }): ReportHeatmap[] => {
+    const found = results.changed(key);
+    if (!found) return [];
+    const { columns, cells, threshold, total } = found;
+    return [
+      {
+        id: `changes-${expert.replace(/\W+/g, "-")}`,
+        title: `Rows that ${expert} changed by more than ${threshold.toExponential(1)}`,
+        note: `Over the whole model, with embeddings and norms, ${formatPercent(total)}.`,
+        ...layerGrid(columns, cells, "projection"),
+      },
+    ];
+  });
+}

@@ -11,7 +11,8 @@ import {
   type TextCell,
 } from "../../figures/index.js";
 import { formatDuration, formatSome, plural } from "../../kit/printing/index.js";
-import { OVERLAPS_LEAD } from "./grids.js";
+import { byExpertTable } from "./best-by-expert.js";
+import { CHANGES_LEAD, OVERLAPS_LEAD } from "./grids.js";
 import { linesTable } from "./lines.js";
 import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type {
@@ -54,7 +55,10 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   const language = languageTable(report.scores);
   const scores = scoreList(report, MAX_SCORES);
   // The same colour in each figure.
-  const shares = { low: 0, high: Math.max(0, ...report.overlaps.flatMap(({ cells }) => cells.flat()).map(Number)) };
+  const spanOf = (grids: readonly ReportHeatmap[]) => ({
+    low: 0,
+    high: Math.max(0, ...grids.flatMap(({ cells }) => cells.flat()).map(Number)),
+  });
   const tasks = [...new Set(flips.map(({ task }) => task))];
   const failed = failures.map(({ label, reason }) => [label, reason]);
   const sections: Section[] = [
@@ -72,6 +76,11 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       ]),
     },
     {
+      id: "tables",
+      title: "Tables of the plan",
+      figures: report.tables.map((table) => tableFigure(table, "row")),
+    },
+    {
       id: "published-scores",
       title: "Published scores",
       figures: published ? [untitled(published, "row")] : [],
@@ -82,10 +91,26 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       figures: report.lines.map((lines) => ({ kind: "lines", ...lines, table: linesTable(lines) })),
     },
     {
+      id: "changes",
+      title: "Where the experts changed",
+      lead: CHANGES_LEAD,
+      figures: report.changes.map((change) => ({
+        kind: "grid",
+        ...change,
+        span: spanOf(report.changes),
+        isDense: true,
+      })),
+    },
+    {
       id: "overlaps",
       title: "What pairs of experts both changed",
       lead: OVERLAPS_LEAD,
-      figures: report.overlaps.map((overlap) => ({ kind: "grid", ...overlap, span: shares, isDense: true })),
+      figures: report.overlaps.map((overlap) => ({
+        kind: "grid",
+        ...overlap,
+        span: spanOf(report.overlaps),
+        isDense: true,
+      })),
     },
     {
       id: "grids",
@@ -315,7 +340,10 @@ function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
 }
 
 function searchFigures(search: SearchRow): Figure[] {
-  const tables = searchTables(search).map((table) => tableFigure(table, "configuration"));
+  const tables = [
+    ...searchTables(search).map((table) => tableFigure(table, "configuration")),
+    ...(search.byExpert.length > 0 ? [tableFigure(byExpertTable(search), "expert")] : []),
+  ];
   return search.evaluated.length > 1 ? [...tables, { kind: "lines", ...progressFigure(search) }] : tables;
 }
 

@@ -193,6 +193,16 @@ export interface SearchRow {
   readonly chosen?: string | undefined;
   /** Configurations tied with the chosen one, including it; empty if there are none. */
   readonly ties: readonly string[];
+  /** The best configuration of each expert that is in some of several merges; `chosen`: that of the search, for this expert. */
+  readonly byExpert: readonly {
+    readonly expert: string;
+    readonly merges: number;
+    readonly best: string;
+    readonly mean: number;
+    /** Other configurations with the same mean. */
+    readonly ties: number;
+    readonly chosen: Ranked | undefined;
+  }[];
   /** Of a search in a space: scores from 0 to 1 in the order of evaluation, so far. `generation`: of CMA-ES, from 1. */
   readonly evaluated: readonly {
     readonly label: string;
@@ -245,6 +255,8 @@ export interface ExperimentReport {
   readonly verdict: string;
   /** With a matrix: a table for each task, with a row for each variant. */
   readonly compared: readonly ReportTable[];
+  /** The plan's own tables. */
+  readonly tables: readonly ReportTable[];
   /** Scores that somebody published beside those of the same rows; undefined if there are none. */
   readonly published?: ReportTable | undefined;
   /** The checkpoints of each family that chose among them. */
@@ -254,6 +266,8 @@ export interface ExperimentReport {
   readonly lines: readonly ReportLines[];
   /** Of the rows that one of two experts changed, the share that both did, by layer and part. */
   readonly overlaps: readonly ReportHeatmap[];
+  /** The share of rows that each expert changed by more than a threshold, by layer and part. */
+  readonly changes: readonly ReportHeatmap[];
   readonly searches: readonly SearchRow[];
   readonly flips: readonly Flips[];
   readonly scores: readonly ScoreRow[];

@@ -2,6 +2,7 @@ import type { Lines } from "../../figures/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { SearchOutcome } from "../search/search.js";
+import { bestByExpert } from "./best-by-expert.js";
 import type { SearchedConfiguration, SearchRow } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
@@ -36,6 +37,7 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
       return { title: sheet.titleOf(task), searched, all: searched + held.length };
     }),
     evaluated: progressIn(search),
+    byExpert: chosen === undefined ? [] : bestByExpert(search, sheet),
     ties: tied.length > 1 ? tied.map(({ label }) => label) : [],
   };
   return { ...row, summary: describeSearch(row, { budget: plan.search.budget, isInSpace }) };

@@ -7,7 +7,7 @@ import { statusLines } from "./dry-run-and-status.js";
 import { experimentPage } from "./page.js";
 import { findRecipe } from "./recipes.js";
 
-const plan = (select: string, more = "") => `
+const plan = (select: string, more = "", souped = "[all math]") => `
 name: small
 base: b
 experts:
@@ -20,7 +20,7 @@ experts:
         - { name: run-c, seed: 3, data: { sets: [{ source: two.jsonl }] } }
       run: { batch: 1, samples: 8, optimizer: { lr: 0.001 }, checkpoints: { every_samples: 4 } }
     select: { ${select} }
-merges: [{ name: souped, recipe: { method: soup, models: [all math] } }]
+merges: [{ name: souped, recipe: { method: soup, models: ${souped} } }]
 evaluate: { tasks: [quiz${more === "" ? "" : ", gsm, mmlu"}] }
 ${more}
 `;
@@ -36,8 +36,8 @@ const worth = (keyOf: (run: number) => string) => (step: EvaluateStep, item: num
   return item % 10 < right ? 1 : 0;
 };
 
-function run(select: string, more?: string) {
-  const text = plan(select, more);
+function run(select: string, more?: string, soup?: string) {
+  const text = plan(select, more, soup);
   const keys = new FakeWorld(text).expand().steps.flatMap(({ kind, key }) => (kind === "train" ? [key] : []));
   const value = worth((one) => keys[one] ?? "?");
   const world = new FakeWorld(text, { checkpoints: CHECKPOINTS, worth: value });
@@ -55,6 +55,20 @@ function run(select: string, more?: string) {
 
 const names = (selection: ReturnType<typeof run>["selection"]) =>
   selection?.checkpoints.flatMap(({ name, origin }) => (name === undefined ? [] : [`${name}: ${origin}`]));
+
+it("waits for no more checkpoints than there are, with guards or without", () => {
+  const { selection, waiting, souped, report } = run("top: 5, by: quiz");
+  expect(names(selection)).toHaveLength(3);
+  expect(waiting).toEqual([]);
+  expect(souped?.source).toMatchObject({ models: Array(3).fill(expect.any(String)) });
+  expect(report.selections[0]?.note).toMatch(/^3 of 6 checkpoints kept; 5 wanted\./);
+  const named = run("top: 5, by: quiz", "", "[math-1, math-5]");
+  expect(named.waiting).toEqual([]);
+  expect(named.report.warnings).toEqual([
+    "math has 3 of the 5 checkpoints that the plan names: the others are of the same runs.",
+    "Without these checkpoints, there is no model of souped.",
+  ]);
+});
 
 it("refuses checkpoints that lost more than a guard allows", () => {
   const { selection, waiting, souped, report, steps } = run("top: 3, by: gsm, guards: [{ task: mmlu, within: 10 }]");

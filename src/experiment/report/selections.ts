@@ -6,7 +6,7 @@ import type { PublishedScore } from "../plan/published.js";
 import type { Overview, ReportTable } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
-/** Every checkpoint of a family with guards: its scores, and why it was refused. */
+/** Every checkpoint of a family with `select`: its scores, and why it was refused. */
 export function selectionTable(
   { expertGroup, top, by, scale, guards, checkpoints }: Selection,
   sheet: Sheet,

@@ -55,20 +55,26 @@ type LeadTable = Pick<ReportTable, "id" | "title" | "note"> & Pick<Overview, "sc
 function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
   return {
     ...head,
-    columns: ["over", "difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"],
-    rows: leads.map(({ over, difference, interval, pValue, detectable, resampled }): Cell[] => [
-      over,
-      ...[difference, interval?.low, interval?.high].map((value) => signed(value, scale)),
-      number(pValue, "probability"),
-      number(detectable, scale),
-      [...Object.entries(resampled.factors), ["items", resampled.items] as const]
-        .map(([name, size]) => `${size} ${name}`)
-        .join(" x "),
-    ]),
+    columns: ["over", ...LEAD_COLUMNS],
+    rows: leads.map((lead): Cell[] => [lead.over, ...leadCells(lead, scale)]),
   };
 }
 
-const LEADS =
+export const LEAD_COLUMNS = ["difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"];
+
+export function leadCells(lead: Overview["leads"][number], scale: Overview["scale"]): Cell[] {
+  const { difference, interval, pValue, detectable, resampled } = lead;
+  return [
+    ...[difference, interval?.low, interval?.high].map((value) => signed(value, scale)),
+    number(pValue, "probability"),
+    number(detectable, scale),
+    [...Object.entries(resampled.factors), ["items", resampled.items] as const]
+      .map(([name, size]) => `${size} ${name}`)
+      .join(" x "),
+  ];
+}
+
+export const LEADS =
   "Differences on the same items. p: how often chance alone would give a difference at least as large, corrected for the number of comparisons (Holm); significant below 5%. Detectable: the smallest difference that 80 of 100 such studies would show; none where no possible one would. Resampled: what was drawn at random, again and again, for the interval.";
 
 /** The rounds of a search, if there are several, and its configurations. */

@@ -103,7 +103,7 @@ class Run {
         if (step) this.#emit(step, { event: "progress", share, what });
       },
     });
-    const none = { models: [], searches: [], overlaps: [], selections: [], waiting: [], warnings: [] };
+    const none = { models: [], searches: [], overlaps: [], changes: [], selections: [], waiting: [], warnings: [] };
     this.#expansion = { steps: [], runs: new Map(), ...none };
   }
 

@@ -79,6 +79,10 @@ export class Store implements Results {
     return this.#of(key, "analyze")?.overlap;
   }
 
+  changed(key: string) {
+    return this.#of(key, "analyze")?.changed;
+  }
+
   evaluated(key: string) {
     return this.#of(key, "evaluate");
   }

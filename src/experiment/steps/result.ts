@@ -47,6 +47,17 @@ const overlap = z.object({
   shares: z.array(z.number()),
 });
 
+/** Share of the rows that an expert changed by more than a threshold. */
+const changed = z.object({
+  threshold: z.number(),
+  columns: z.array(z.string()),
+  /** By layer from 0 and column, from 0 to 1; null where there is no such matrix. */
+  cells: z.array(z.array(z.number().nullable())),
+  /** Over the whole model, with embeddings and norms. */
+  total: z.number(),
+});
+
+export type Changed = z.output<typeof changed>;
 export type Overlap = z.output<typeof overlap>;
 
 /** Duration of the step; absent from results of earlier versions. */
@@ -67,6 +78,8 @@ const resultSchema = z.discriminatedUnion("kind", [
     suggested: z.array(suggestion),
     /** Absent from results of earlier versions. */
     overlap: overlap.optional(),
+    /** Of the analysis of one expert. */
+    changed: changed.optional(),
   }),
   z.object({ kind: z.literal("merge"), seconds, notes }),
   z.object({

@@ -5,7 +5,13 @@ import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
 import { LayergraftError, RecipeError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import { analyzeExperts, overlapOf, suggestRecipes } from "../../merge/analysis/index.js";
+import {
+  analyzeExperts,
+  changedRowsOf,
+  overlapOf,
+  parseThreshold,
+  suggestRecipes,
+} from "../../merge/analysis/index.js";
 import {
   checkRun,
   handOverRun,
@@ -269,22 +275,29 @@ async function checkpointsIn(out: string, name: string): Promise<{ path: string;
 async function runAnalysis(step: AnalyzeStep, context: StepContext): Promise<StepResult> {
   const { folders, settings, signal, onProgress } = context;
   const at = (identity: string) => folders[identity] ?? identity;
+  const experts = Object.entries(step.experts).map(([name, identity]) => [name, at(identity)]);
   const { analysis } = await analyzeExperts({
     base: at(step.base),
-    experts: { task: at(step.task), language: at(step.language) },
+    experts: Object.fromEntries(experts),
+    ...(step.threshold === undefined ? {} : { thresholds: [parseThreshold(step.threshold)] }),
     ...(settings.threads === undefined ? {} : { threads: settings.threads }),
     ...(signal ? { signal } : {}),
     onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
   });
   await context.checkInputs();
+  const shares = analysis.total.experts.map((expert) => expert.shares[0] ?? 0);
+  if (experts.length === 1) {
+    const threshold = analysis.thresholds[0]?.values[0] ?? 0;
+    return {
+      kind: "analyze",
+      suggested: [],
+      changed: { threshold, ...changedRowsOf(analysis), total: shares[0] ?? 0 },
+    };
+  }
   const suggested = suggestRecipes({ analysis, sources: { base: "base", task: "task", language: "language" } });
   return {
     kind: "analyze",
     suggested: suggested.map(({ name, reason, recipe }) => ({ name, reason, recipe: { ...recipe } })),
-    overlap: {
-      ...overlapOf(analysis),
-      total: analysis.total.pairs[0]?.overlap[0] ?? null,
-      shares: analysis.total.experts.map(({ shares }) => shares[0] ?? 0),
-    },
+    overlap: { ...overlapOf(analysis), total: analysis.total.pairs[0]?.overlap[0] ?? null, shares },
   };
 }

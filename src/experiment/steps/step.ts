@@ -62,8 +62,10 @@ export interface AnalyzeStep extends StepFields {
   readonly kind: "analyze";
   readonly key: string;
   readonly base: string;
-  readonly task: string;
-  readonly language: string;
+  /** Two, whose changes are compared, or one, whose change is mapped: identities by what the analysis names them. */
+  readonly experts: Readonly<Record<string, string>>;
+  /** As `layergraft analyze` takes it. Default: auto. */
+  readonly threshold?: string;
 }
 
 /** Writes a merge, or a model with an adapter, that training or another merge starts from. */

@@ -21,6 +21,12 @@ function cellsOf(analysis: Analysis, pick: (part: Analysis["parts"][number]) => 
   );
 }
 
+/** The share of rows that the first expert changed by more than the first threshold. */
+export function changedRowsOf(analysis: Analysis): { columns: string[]; cells: (number | null)[][] } {
+  const cells = cellsOf(analysis, ({ experts }) => experts[0]?.shares[0]);
+  return { columns: projectionColumns(analysis).map(columnName), cells };
+}
+
 /** Of the rows that one of the first two experts changed, the share that both did, at the first threshold. */
 export function overlapOf(analysis: Analysis): { columns: string[]; cells: (number | null)[][] } {
   const cells = cellsOf(analysis, ({ pairs }) => pairs[0]?.overlap[0]);

@@ -6,7 +6,7 @@ export {
   type DeltaFigures,
   type Figures,
 } from "./analysis.js";
-export { columnName, heatmapOf, overlapOf } from "./analysis-views.js";
+export { changedRowsOf, columnName, heatmapOf, overlapOf } from "./analysis-views.js";
 export { type ExplainedTensor, type Explanation, explainMerge } from "./explain.js";
 export {
   findLanguageNeurons,
