@@ -113,7 +113,7 @@ function passBytes(spec: DecoderSpec, passed: number, tokens: number): number {
   return FLOAT32 * passed * (scores + widths);
 }
 
-/** Derivatives in the runtime, the same in JavaScript, and sums, of the weights that are measured together. */
+/** Derivatives or products in the runtime, the same in JavaScript, and sums, of the weights that are measured together. */
 const MEASURED_COPIES = 3;
 /** Copies of the logits of a chunk whose loss is derived: raw, as log-probabilities, their gradient, and its products. */
 const DERIVED_LOGITS_COPIES = 4;
@@ -138,9 +138,8 @@ export function estimateFisher(
   const measured = Math.min(FLOAT32 * together, floats + mapped);
   return summed({
     weights: floats,
-    optimizer: MEASURED_COPIES * measured,
     logits: derivedLogitsBytes(spec, tokens),
-    activations: keptBytes(spec, tokens, tokens),
+    activations: MEASURED_COPIES * measured + keptBytes(spec, tokens, tokens),
     program: programBytes(spec),
   });
 }
@@ -167,8 +166,8 @@ export function estimateInputs(
   const sum = (elements: readonly number[]) => FLOAT32 * elements.reduce((total, one) => total + one, 0);
   return summed({
     weights: sum(weights) + FLOAT32 * Math.max(0, ...weights),
-    optimizer: MEASURED_COPIES * sum(statistics),
-    activations: 2 * FLOAT32 * tokens * spec.hidden + passBytes(spec, together, longest),
+    activations:
+      MEASURED_COPIES * sum(statistics) + 2 * FLOAT32 * tokens * spec.hidden + passBytes(spec, together, longest),
     program: programBytes(spec),
   });
 }
