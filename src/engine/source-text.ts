@@ -55,9 +55,8 @@ export async function loadSourceTemplate({ textFolders }: TextSource): Promise<C
 export async function requireTemplate({ name, chatTemplate }: Pick<ModelText, "name" | "chatTemplate">) {
   const template = await chatTemplate();
   if (template) return template;
-  throw usageError(`${name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text`, {
-    option: "chat",
-  });
+  const advice = /\.gguf$/i.test(name) ? "Prompt" : "Add a chat_template.jinja to its folder, or prompt";
+  throw usageError(`${name} has no chat template. ${advice} it with text`, { option: "chat" });
 }
 
 /** Name, tokenizer, template and end tokens of a model from its files. */

@@ -70,7 +70,11 @@ export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryE
 
 /** Refuses training that does not fit. @throws LayergraftError code `memory` */
 export function requireTrainingMemory(source: ModelSource, use: TrainingUse): void {
-  const what = `${use.method === "lora" ? "LoRA" : "Full"} training of ${[...source.sources.values()][0]?.name ?? source.name}, ${use.texts} x ${use.tokens} tokens at once,`;
+  const method = use.method === "lora" ? "LoRA" : "Full";
+  const name = [...source.sources.values()][0]?.name ?? source.name;
+  // One token is a lower bound, before the data is read.
+  const batch = use.tokens > 1 ? `, ${use.texts} x ${use.tokens} tokens at once,` : "";
+  const what = `${method} training of ${name}${batch}`;
   const advice = (free: FreeMemory) => {
     const fits = (other: Partial<TrainingUse>) => {
       return fitsIn(estimateTraining(source, { ...use, ...other }), free);

@@ -113,6 +113,8 @@ function passBytes(spec: DecoderSpec, passed: number, tokens: number): number {
   return FLOAT32 * passed * (scores + widths);
 }
 
+/** Products of inputs in the runtime, the same in JavaScript, and their sums. */
+const STATISTIC_COPIES = 3;
 /** Derivatives and their sums, of the weights that are measured together. */
 const MEASURED_COPIES = 2;
 /** Copies of the logits of a chunk whose loss is derived: log-probabilities, their shares, and the gradient. */
@@ -185,8 +187,8 @@ export function estimateInputs(
   const sum = (elements: readonly number[]) => FLOAT32 * elements.reduce((total, one) => total + one, 0);
   return summed({
     weights: sum(weights) + FLOAT32 * Math.max(0, ...weights),
-    optimizer: MEASURED_COPIES * sum(statistics),
-    activations: 2 * FLOAT32 * tokens * spec.hidden + passBytes(spec, together, longest),
+    activations:
+      STATISTIC_COPIES * sum(statistics) + 2 * FLOAT32 * tokens * spec.hidden + passBytes(spec, together, longest),
     program: programBytes(spec),
   });
 }

@@ -24,15 +24,15 @@ export async function ggufText(path: string, file: LlamaFile, vocabularySize: nu
     notes: [],
     tokenizer: async () => tokenizer,
     chatTemplate: async () =>
-      typeof template === "string"
-        ? makeChatTemplate(template, {
-            variables: { bos_token: tokens.bosString ?? "", eos_token: tokens.eosString ?? "" },
-            name: `the chat template of ${name}`,
-            file: path,
-          })
-        : undefined,
+      ggufTemplate(path, template, { bos_token: tokens.bosString ?? "", eos_token: tokens.eosString ?? "" }),
     stopIds: async () => Array.from({ length: vocabularySize }, (_, id) => id).filter((id) => file.isEogToken(id)),
   };
+}
+
+/** The template of a file's metadata. @throws CheckpointError if it cannot be read */
+export function ggufTemplate(path: string, template: unknown, variables: Readonly<Record<string, string>> = {}) {
+  if (typeof template !== "string") return undefined;
+  return makeChatTemplate(template, { variables, name: `the chat template of ${basename(path)}`, file: path });
 }
 
 function ggufTokenizer(file: LlamaFile, vocabularySize: number, path: string): Tokenizer {

@@ -500,6 +500,10 @@ describe("what cannot be opened", () => {
     );
     expect(await refusal({}, {}, join(folder, "none.gguf"))).toMatch(/does not exist/);
     expect(await refusal({}, { type: "f16" })).toMatch(/Leave out type\./);
+    // Before the weights are read, which could not be opened here.
+    expect(await refusal({ refuseFile: "bad magic" }, { chat: true })).toBe(
+      "model.gguf has no chat template. Prompt it with text",
+    );
     const missing = Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" });
     expect(await refusal({}, { load: () => Promise.reject(missing) })).toMatch(/npm install node-llama-cpp/);
   });

@@ -28,7 +28,7 @@ import { planGguf } from "../gguf/plan-gguf.js";
 import type { FileType } from "../gguf/tensor-types.js";
 import { writeGguf } from "../gguf/write-gguf.js";
 import { DEFAULT_TYPE, isGguf, namedBackend } from "./choose-backend.js";
-import { ggufText } from "./gguf-text.js";
+import { ggufTemplate, ggufText } from "./gguf-text.js";
 import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
 import { estimateExport, estimateGguf } from "./llama-memory.js";
 import { llamaModel } from "./llama-model.js";
@@ -61,14 +61,17 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   if (!isGguf(source)) return openExported(library, source, options);
   const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
   if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
-  readGgufHeader(path);
+  const { metadata } = readGgufHeader(path);
+  if (options.chat) {
+    const chatTemplate = async () => ggufTemplate(path, metadata.get("tokenizer.chat_template"));
+    await requireTemplate({ name: basename(path), chatTemplate });
+  }
   // llama.cpp runs families that the engine does not read.
   const described = await openModelSource(path).catch(() => undefined);
   const estimateFor = (use: MemoryUse) => estimateGguf(path, described, use);
   requireMemory({ what: basename(path), estimate: estimateFor({}), advice: adviceFor(undefined) });
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
-  if (options.chat) await requireTemplate(text);
   return new Engine(text, llamaModel({ ...options, ...opened, library, notes: [], estimate: estimateFor }));
 }
 
