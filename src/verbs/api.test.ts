@@ -329,7 +329,7 @@ describe("llama.cpp", () => {
 
   test("is refused where options do not go together", async () => {
     const refused = (source: string, options: object) => expect(openModel(source, { folder, ...options })).rejects;
-    await refused("one", { type: "q8_0" }).toThrow("type needs the backend llama.");
+    await refused("one", { type: "q8_0", backend: "engine" }).toThrow("type needs the backend llama.");
     await refused("one", { ...llama, type: "q3_k" }).toThrow(/type is q3_k; it must be one of f32, .*q4_0$/);
     await refused("one", { backend: "vllm" }).toThrow("backend is vllm; it must be engine or llama");
     await refused("one", { ...llama, providers: ["cuda"] }).toThrow("llama.cpp chooses the GPU itself.");

@@ -19,7 +19,7 @@ const WIDE = { hidden_size: 256, intermediate_size: 512, num_attention_heads: 4,
 const ROWS = 5000;
 
 /** Writes a model with rows that fill blocks of every encoding. */
-export async function writeWide(folder: string, seed: number): Promise<string> {
+export async function writeWide(folder: string, seed: number, feedForward = 512): Promise<string> {
   const shapes: [string, number[]][] = [
     ["model.embed_tokens.weight", [ROWS, 256]],
     ["model.layers.0.input_layernorm.weight", [256]],
@@ -28,16 +28,21 @@ export async function writeWide(folder: string, seed: number): Promise<string> {
     ["model.layers.0.self_attn.v_proj.weight", [128, 256]],
     ["model.layers.0.self_attn.o_proj.weight", [256, 256]],
     ["model.layers.0.post_attention_layernorm.weight", [256]],
-    ["model.layers.0.mlp.gate_proj.weight", [512, 256]],
-    ["model.layers.0.mlp.up_proj.weight", [512, 256]],
-    ["model.layers.0.mlp.down_proj.weight", [256, 512]],
+    ["model.layers.0.mlp.gate_proj.weight", [feedForward, 256]],
+    ["model.layers.0.mlp.up_proj.weight", [feedForward, 256]],
+    ["model.layers.0.mlp.down_proj.weight", [256, feedForward]],
     ["model.norm.weight", [256]],
     ["lm_head.weight", [ROWS, 256]],
   ];
   await writeTiny(folder, {
     layers: 1,
-    edit: () => shapes.map(([name, shape], i) => seededTensor(name, shape, seed * 100 + i, "BF16", -1 - i)),
-    config: { ...WIDE, vocab_size: ROWS },
+    edit: () =>
+      shapes.map(([name, shape], i) =>
+        shape.includes(feedForward) && feedForward !== 512
+          ? { name, dtype: "BF16" as const, shape, data: new Uint8Array(2 * 256 * feedForward) }
+          : seededTensor(name, shape, seed * 100 + i, "BF16", -1 - i),
+      ),
+    config: { ...WIDE, vocab_size: ROWS, intermediate_size: feedForward },
   });
   writeTinyTokenizer(folder);
   return folder;
