@@ -367,6 +367,7 @@ tokenizer:
       "int8_mask is ignored; the memory that it saves is not needed here",
       "t is ignored: it has no meaning for ties",
       "arithmetic is in float32, with one rounding at the end; mergekit computes in bfloat16",
+      expect.stringMatching(/^rounding to bfloat16 keeps \d+\.\d% of the changed elements/),
     ]);
     expect((await parseMergekit(text("dtype: float32")))?.notes).toHaveLength(2);
   });

@@ -292,7 +292,8 @@ describe("runFields", () => {
   it("describes every field, the required ones and the defaults", () => {
     const fields = runFields();
     expect(fields.filter(({ description }) => description === "").map(({ name }) => name)).toEqual([]);
-    expect(fields.filter(({ required }) => required).map(({ name }) => name)).toEqual(["base", "out"]);
+    // A mask is optional, and what it is from is not.
+    expect(fields.filter(({ required }) => required).map(({ name }) => name).sort()).toEqual(["base", "mask.from", "out"]);
     expect(fields.map(({ name }) => name)).toEqual(
       expect.arrayContaining(["base", "lora.rank", "optimizer.lr", "schedule.warmup", "partition", "holdout.samples"]),
     );
