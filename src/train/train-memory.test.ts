@@ -70,7 +70,11 @@ describe("training that does not fit", () => {
 
   it("is refused with other ways where one text does not fit", async () => {
     const least = (await neededFor("full", 1)) - 1;
-    expect(String(await refusal("full", least))).toMatch(/Full training of refused.* LAYERGRAFT_MEMORY=1GB tries it anyway\. \w+/);
-    expect(String(await refusal("lora", 1000))).toMatch(/LoRA training of refused.* Use a smaller model, or hand it over/);
+    expect(String(await refusal("full", least))).toMatch(
+      /Full training of refused.* LAYERGRAFT_MEMORY=1GB tries it anyway\. \w+/,
+    );
+    expect(String(await refusal("lora", 1000))).toMatch(
+      /LoRA training of refused.* Use a smaller model, or hand it over/,
+    );
   });
 });

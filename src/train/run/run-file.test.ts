@@ -293,7 +293,12 @@ describe("runFields", () => {
     const fields = runFields();
     expect(fields.filter(({ description }) => description === "").map(({ name }) => name)).toEqual([]);
     // A mask is optional, and what it is from is not.
-    expect(fields.filter(({ required }) => required).map(({ name }) => name).sort()).toEqual(["base", "mask.from", "out"]);
+    expect(
+      fields
+        .filter(({ required }) => required)
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(["base", "mask.from", "out"]);
     expect(fields.map(({ name }) => name)).toEqual(
       expect.arrayContaining(["base", "lora.rank", "optimizer.lr", "schedule.warmup", "partition", "holdout.samples"]),
     );
