@@ -191,6 +191,8 @@ export class Engine {
    */
   async generate(prompts: readonly (readonly number[])[], options: GenerateOptions): Promise<Generation[]> {
     const { stop = [], onText, onDone, stopIds, ...rest } = options;
+    requireWhole({ batch: rest.batch }, 1);
+    requireWhole({ maxNewTokens: rest.maxNewTokens }, 0);
     if (stop.some((text) => text === "")) throw usageError("an empty stop text would end every answer; leave it out");
     for (const [index, prompt] of prompts.entries()) this.check(prompt, `prompt ${index + 1}`);
     if (prompts.length === 0) return [];
@@ -244,6 +246,7 @@ export class Engine {
     requests: readonly ContinuationRequest[],
     { onDone, isKnown, ...options }: ScoreEachOptions<ContinuationScore> = {},
   ): Promise<ContinuationScore[]> {
+    requireWhole({ batch: options.batch }, 1);
     const scores = requests.map((): ContinuationScore => ({ logprob: 0, tokens: [], greedy: true }));
     const scored = requests.flatMap(({ context, continuation }, index) => {
       if (context.length === 0) {
@@ -363,15 +366,12 @@ export function embeddedModel(decoder: LoadedDecoder): TokenModel {
     contextLength: decoder.contextLength,
     notes: decoder.notes,
     generate: async (prompts, options) => {
-      requireWhole({ batch: options.batch }, 1);
-      requireWhole({ maxNewTokens: options.maxNewTokens }, 0);
       const most = longestOf(prompts) + options.maxNewTokens;
       const tokens = Math.min(most, decoder.contextLength);
       requireRoom(decoder.spec, { texts: Math.min(options.batch ?? DEFAULT_BATCH, prompts.length), tokens });
       return generateTokens(decoder, prompts, options);
     },
     score: async (requests, options) => {
-      requireWhole({ batch: options.batch }, 1);
       const texts = Math.min(options.batch ?? DEFAULT_BATCH, requests.length);
       const tokens = longestOf(requests.map((request) => request.tokens));
       requireRoom(decoder.spec, { texts, tokens, scored: true });

@@ -1,5 +1,6 @@
 import { basename, dirname } from "node:path";
 import { right, terminalLines } from "../../figures/index.js";
+import { readGgufHeader } from "../../formats/gguf/index.js";
 import { openSafetensors } from "../../formats/safetensors/index.js";
 import { type CacheEntry, cacheEntries, clearCache, modelCacheSettings } from "../../kit/files/index.js";
 import { formatBytes, formatDuration, plural } from "../../kit/printing/index.js";
@@ -53,9 +54,12 @@ const SHOWN_DIGITS = 12;
 
 /** The model that a file was first made for, where the file names it. */
 async function modelOf({ kind, path, isPartial }: CacheEntry): Promise<string | null> {
-  if (kind !== "weights" || isPartial) return null;
-  return openSafetensors(path).then(
-    ({ metadata }) => metadata.model ?? null,
-    () => null,
-  );
+  if (isPartial) return null;
+  try {
+    if (kind === "weights") return (await openSafetensors(path)).metadata.model ?? null;
+    const name = readGgufHeader(path).metadata.get("general.name");
+    return typeof name === "string" ? name : null;
+  } catch {
+    return null;
+  }
 }

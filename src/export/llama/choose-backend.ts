@@ -22,6 +22,9 @@ export const DEFAULT_TYPE: FileType = "q8_0";
 /** What is tried where float32 does not fit: the first has no loss that tasks show, the second is the smallest usual one. */
 const SMALLER: readonly FileType[] = [DEFAULT_TYPE, "q4_k_m"];
 
+/** Bytes of a smaller model's float32 weights: the engine has answered before llama.cpp has started. */
+const QUICK = 50e6;
+
 export interface BackendOptions {
   /** Default: llama for a GGUF file or where a type is given, else what `prefer` says. */
   readonly backend?: BackendName | undefined;
@@ -104,7 +107,8 @@ export async function chooseBackend(
   const free = freeMemory();
   const fits = missing === undefined && fitsIn(estimate, free);
   const usual = { choice: { name: "engine", reason: "the default" } as const, opened };
-  if (fits && (prefer === "exact" || !(await isWritten(source, folder)))) return usual;
+  const isQuick = estimate.weights < QUICK;
+  if (fits && (prefer === "exact" || isQuick || !(await isWritten(source, folder)))) return usual;
   const library = await llama();
   if (fits && !library) return usual;
   const exports = await estimateExports(opened);

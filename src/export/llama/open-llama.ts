@@ -150,7 +150,7 @@ export async function checkLlama(
 const started = new WeakMap<LlamaLibrary, Promise<Llama>>();
 let lastMessage = "";
 
-function start(library: LlamaLibrary): Promise<Llama> {
+function start(library: LlamaLibrary, signal: AbortSignal | undefined): Promise<Llama> {
   const found =
     started.get(library) ??
     library.getLlama({
@@ -165,6 +165,8 @@ function start(library: LlamaLibrary): Promise<Llama> {
   started.set(library, found);
   return found.catch((error: unknown) => {
     started.delete(library);
+    // An interrupt ends the process in which it tries llama.cpp, too.
+    if (signal?.aborted) throw new CancelledError("stopped while llama.cpp was started");
     throw new LayergraftError(
       "runtime",
       `node-llama-cpp has no llama.cpp that runs on ${process.platform}-${process.arch}: ${messageOf(error)}.`,
@@ -179,7 +181,7 @@ async function openFile(
   path: string,
   { signal, onProgress }: OpenLlamaOptions,
 ): Promise<{ llama: Llama; file: LlamaFile; vocabularySize: number }> {
-  const llama = await start(library);
+  const llama = await start(library, signal);
   const { size } = await stat(path);
   let isLoading = true;
   try {
