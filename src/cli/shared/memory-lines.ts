@@ -1,7 +1,6 @@
 // The table of what a model needs in memory.
 
 import { type Palette, right, terminalLines } from "../../figures/index.js";
-
 import { describeFree } from "../../kit/memory/index.js";
 import { formatBytes, plural } from "../../kit/printing/index.js";
 import type { MemoryRow, MemoryTable } from "../../verbs/shared/index.js";

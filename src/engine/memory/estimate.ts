@@ -47,7 +47,7 @@ export interface MemoryUse {
   readonly tokens?: number | undefined;
   /** Whether every token is scored; default false: the last one of each text. */
   readonly scored?: boolean | undefined;
-  /** Whether weights are shared with other models (`asFloats`). Default: false. */
+  /** Whether weights are shared with other models. Default: false. */
   readonly shared?: boolean | undefined;
 }
 

@@ -25,7 +25,7 @@ export interface TrainingSigns {
  * trained or stored in bfloat16, from all others; a half makes no error in the 36 experts of three other seeds
  * (test/reference/training_signs.py).
  */
-export const MOSTLY_UNCHANGED = 0.5;
+const MOSTLY_UNCHANGED = 0.5;
 
 export function trainingSigns(
   tensors: readonly Pick<TensorAnalysis, "shape" | "layer" | "experts">[],

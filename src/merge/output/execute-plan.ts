@@ -16,7 +16,7 @@ import {
   type Job,
   type Program,
   type RunResult,
-  requireMemory,
+  requireThreadMemory,
   resultsByJob,
   type StreamOptions,
 } from "../../tensor/streaming/index.js";
@@ -242,7 +242,7 @@ class Execution {
     const jobs = computed.map(({ tensor, value }): Job => {
       return { kind: "delta", name: tensor, value: resolver.evaluation(value) };
     });
-    requireMemory({ inputs: resolver.inputs, outputs: [], jobs }, this.#options.memory);
+    requireThreadMemory({ inputs: resolver.inputs, outputs: [], jobs }, this.#options.memory);
   }
 
   /** Why the output is not this plan's, complete; undefined if it is, `missing` if there is none of ours. */

@@ -2,11 +2,10 @@
 // the program's largest block.
 
 import { bytesPerValue, Kernels, turnValues } from "../../kernels/index.js";
-import { largestOf } from "../../kit/arrays/index.js";
 import { bytesPerElement, type FloatDType, isDType } from "../../kit/index.js";
 import { type Coded, codedSizes, largerSizes, NO_CODES } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
-import { lowRankBytes, lowRankKernelBytes } from "./low-rank.js";
+import { lowRankBytes } from "./low-rank.js";
 import { BLOCK_ELEMENTS, blockElements, pursuitOf, rowsMatter } from "./pieces.js";
 import {
   type BoundOperation,
@@ -16,7 +15,6 @@ import {
   evaluationsOf,
   identify,
   isStored,
-  type Job,
   type LowRankJob,
   type LowRankTerm,
   operationsOf,
@@ -31,7 +29,7 @@ import {
 import { pursuitBytes } from "./pursuit.js";
 import { type StoredSizes, StoredValues, storedBytes } from "./stored-values.js";
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
-import { elementsOfValues, mergeMatrix, wholeBytes, wholeKernelBytes } from "./whole-matrix.js";
+import { elementsOfValues, mergeMatrix, wholeBytes } from "./whole-matrix.js";
 
 interface Buffers {
   /** float32 sums of a block, one per evaluation of a job. */
@@ -181,32 +179,6 @@ export function workspaceBytes(program: Program): number {
 
 function approximationBytes({ value: { elements, columns }, rank }: LowRankJob): number {
   return lowRankBytes({ rows: elements / columns, columns }, rank);
-}
-
-/** What WebAssembly allows one memory of 32-bit addresses; the largest job of a program that needs more. */
-export const MOST_KERNEL_BYTES = 2 ** 32;
-
-/** The job that takes most of the memory of kernels, and how much; buffers of blocks are small beside it. */
-export function kernelPeak({ jobs }: Program): { readonly bytes: number; readonly job: Job | undefined } {
-  let peak = { bytes: 0, job: undefined as Job | undefined };
-  for (const job of jobs) {
-    const bytes = largestOf(matrixBytes(job), 0);
-    if (bytes > peak.bytes) peak = { bytes, job };
-  }
-  return peak;
-}
-
-/** Bytes of kernels for each matrix that a job takes whole. */
-function matrixBytes(job: Job): number[] {
-  if (job.kind === "low-rank") {
-    const { elements, columns } = job.value;
-    return [lowRankKernelBytes({ rows: elements / columns, columns }, job.rank)];
-  }
-  return evaluationsOf(job).flatMap((evaluation) =>
-    operationsOf(evaluation).flatMap((one) =>
-      one.op === "whole-matrix" ? [wholeKernelBytes(one, evaluation.columns)] : [],
-    ),
-  );
 }
 
 type WholeOperation = BoundOperation & { readonly op: "whole-matrix" };

@@ -29,7 +29,7 @@ export {
   memoryPerThread,
   type RunOptions,
   type RunResult,
-  requireMemory,
+  requireThreadMemory,
   runProgram,
   type StreamOptions,
 } from "./run-program.js";

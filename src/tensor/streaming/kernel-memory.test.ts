@@ -6,7 +6,7 @@ import { isoRule, tsvRule } from "../../merge/methods/whole-matrices.js";
 import { lowRank, lowRankKernelBytes } from "./low-rank.js";
 import type { Program } from "./program.js";
 import { regress, regressionKernelBytes } from "./regression.js";
-import { requireMemory } from "./run-program.js";
+import { requireThreadMemory } from "./run-program.js";
 import { addArithmetic } from "./value-operation.js";
 import { decompositionBytes, type MatrixRule } from "./whole-matrix.js";
 
@@ -89,8 +89,8 @@ function programOf(rows: number, columns: number): Program {
 test("a matrix that takes more than 4 GiB of kernels is refused by name, whatever the memory budget", () => {
   addArithmetic([isoRule]);
   // The down projections of Llama 3 70B and of Command A.
-  expect(requireMemory(programOf(8192, 28_672), 64e9)).toBeGreaterThan(4e9);
-  const refused = () => requireMemory(programOf(12_288, 36_864), 64e9);
+  expect(requireThreadMemory(programOf(8192, 28_672), 64e9)).toBeGreaterThan(4e9);
+  const refused = () => requireThreadMemory(programOf(12_288, 36_864), 64e9);
   expect(refused).toThrow(LayergraftError);
   expect(refused).toThrow(/^down_proj is computed as a whole matrix, which takes 4\.\d+ GB of a WebAssembly memory/);
 });

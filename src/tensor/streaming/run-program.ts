@@ -16,8 +16,9 @@ import {
   plainError,
 } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
-import { kernelPeak, MOST_KERNEL_BYTES, workspaceBytes } from "./evaluate-block.js";
+import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
+import { kernelPeak, MOST_KERNEL_BYTES } from "./kernel-memory.js";
 import { counterBytes } from "./measure-jobs.js";
 import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, lengthOf, type Piece, RESULTS_PER_PIECE } from "./pieces.js";
 import { codeOf, type Payload, type Program } from "./program.js";
@@ -165,7 +166,7 @@ export function memoryPerThread(program: Program): number {
  * @returns bytes of buffers that each thread needs
  * @throws LayergraftError code `memory` if not
  */
-export function requireMemory(program: Program, memory = DEFAULT_MEMORY): number {
+export function requireThreadMemory(program: Program, memory = DEFAULT_MEMORY): number {
   const peak = kernelPeak(program);
   if (peak.job && peak.bytes > MOST_KERNEL_BYTES) {
     const tensor = peak.job.name;
@@ -188,7 +189,7 @@ export function requireMemory(program: Program, memory = DEFAULT_MEMORY): number
 
 /** Threads to start; 0 runs a small pass on the main thread. */
 function chooseThreads(program: Program, options: RunOptions, memory: number, totalBytes: number): number {
-  const each = requireMemory(program, memory);
+  const each = requireThreadMemory(program, memory);
   // The main thread cannot wait for bytes that it fetches.
   const least = isStreamed(program) ? 1 : 0;
   if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return least;
