@@ -6,6 +6,7 @@ import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { BLOCKS, encodedBytes } from "../../kernels/index.js";
+import { READ_NOW } from "../../kit/files/index.js";
 import { CheckpointError, elementCount } from "../../kit/index.js";
 import { formatBytes, shorten } from "../../kit/printing/index.js";
 
@@ -260,8 +261,12 @@ class Reader {
 
   constructor(path: string) {
     this.path = path;
-    this.#file = openSync(path, "r");
-    this.size = fstatSync(this.#file).size;
+    this.#file = openSync(path, READ_NOW);
+    const stats = fstatSync(this.#file);
+    this.size = stats.size;
+    if (stats.isFile()) return;
+    this.close();
+    throw this.problem("it is not a regular file");
   }
 
   bytes(count: number): Buffer {

@@ -1,9 +1,9 @@
 // Opens safetensors files: reads and checks headers.
 
 import { createHash, type Hash } from "node:crypto";
-import { constants, type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open } from "node:fs/promises";
 import { requireArray } from "../../kit/arrays/index.js";
-import { stampOf, withFile } from "../../kit/files/index.js";
+import { READ_NOW, stampOf, withFile } from "../../kit/files/index.js";
 import { FormatError, isSystemError } from "../../kit/index.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
 
@@ -41,15 +41,12 @@ export interface RemoteFile {
   stream(start: number, end: number, signal?: AbortSignal): AsyncIterable<Uint8Array>;
 }
 
-// Without O_NONBLOCK, opening a named pipe would wait for a writer forever. Windows has neither.
-const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
-
 /**
  * Reads and checks the header of a safetensors file.
  * @throws FormatError if the file is missing, not a file, or breaks the format in any way
  */
 export async function openSafetensors(path: string): Promise<SafetensorsFile> {
-  return withFile(path, READ, async (handle) => {
+  return withFile(path, READ_NOW, async (handle) => {
     const stats = await handle.stat();
     if (!stats.isFile()) throw new FormatError(`${path} is not a file`, { file: path });
     const read = async (start: number, end: number) => {

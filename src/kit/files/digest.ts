@@ -6,7 +6,7 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { CancelledError } from "../errors.js";
 import { cacheFolder, makeCacheFolder } from "./cache-folder.js";
-import { stampOf, writeFileAtomically } from "./files.js";
+import { stampOf, statFile, writeFileAtomically } from "./files.js";
 
 export function digestOf(content: string | Uint8Array): string {
   return createHash("sha256").update(content).digest("hex");
@@ -50,7 +50,7 @@ export async function keptText(kind: string, paths: readonly string[]) {
  * @throws CancelledError if the signal fires
  */
 export async function digestOfFile(path: string, options: DigestOptions = {}): Promise<string> {
-  const { size } = await stat(path);
+  const { size } = await statFile(path);
   if (size < KEPT_BYTES) return readDigest(path, options);
   const { text = "", keep } = await keptText("digests", [path]);
   if (/^[0-9a-f]{64}$/.test(text)) {

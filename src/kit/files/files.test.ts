@@ -1,5 +1,5 @@
 // Files that are not of the size that the system gives: pipes and devices.
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -8,7 +8,7 @@ import { basename, join } from "node:path";
 import { Readable } from "node:stream";
 import { afterAll, expect, it } from "vitest";
 import { systemMessage } from "../errors.js";
-import { isFile, pathBeside, readBounded, withFile, writeFileAtomically } from "./files.js";
+import { isFile, pathBeside, readBounded, statFile, withFile, writeFileAtomically } from "./files.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-files-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -34,6 +34,19 @@ it("names what cannot be read", async () => {
 it("bounds a stream", async () => {
   expect((await readBounded(Readable.from([Buffer.from("ab"), Buffer.from("c")]), 3, tooLarge)).toString()).toBe("abc");
   await expect(readBounded(Readable.from([Buffer.from("ab"), Buffer.from("c")]), 2, tooLarge)).rejects.toThrow("large");
+});
+
+it.skipIf(process.platform === "win32")("waits for no writer of a pipe (skipped: Windows has none)", async () => {
+  const pipe = join(folder, "pipe");
+  execFileSync("mkfifo", [pipe]);
+  expect((await readBounded(pipe, 10, tooLarge)).toString()).toBe("");
+  await expect(statFile(pipe)).rejects.toThrow(`${pipe} is not a regular file`);
+  const writer = spawn("sh", ["-c", 'exec 3<>"$0"; sleep 0.1; printf abc >&3; sleep 0.1; printf def >&3', pipe]);
+  await once(writer, "spawn");
+  // The writer opens it at some time.
+  let text = "";
+  while (text === "") text = (await readBounded(pipe, 10, tooLarge)).toString();
+  expect(text).toBe("abcdef");
 });
 
 it.skipIf(!existsSync("/dev/zero"))("stops reading a device (skipped: there is no /dev/zero)", async () => {

@@ -1,6 +1,6 @@
 // Durable writes, and bounded reads of files that users name.
 import { createHash, randomBytes } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { closeSync, constants, createReadStream, openSync, readSync, type Stats } from "node:fs";
 import {
   type FileHandle,
   lstat,
@@ -13,8 +13,9 @@ import {
   statfs,
   writeFile,
 } from "node:fs/promises";
+import { Socket } from "node:net";
 import { basename, dirname, join, resolve, sep } from "node:path";
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import { bytesInPieces } from "../arrays/index.js";
 import { CheckpointError, isAnySystemError, isSystemError, OutputError } from "../errors.js";
 import { isDeeperThan } from "../json.js";
@@ -164,10 +165,38 @@ export async function isFile(path: string): Promise<boolean> {
   }
 }
 
+/**
+ * The size and times of a regular file. Opening a pipe waits for its writer, and a device could be read without end.
+ * @throws CheckpointError if it is something else
+ */
+export async function statFile(path: string): Promise<Stats> {
+  const stats = await stat(path);
+  if (!stats.isFile()) throw new CheckpointError(`${path} is not a regular file`, { file: path });
+  return stats;
+}
+
 /** Whether what exists at a path is in one of these folders once symbolic links are followed. */
 export async function staysIn(path: string, ...folders: readonly string[]): Promise<boolean> {
   const [target, ...homes] = await Promise.all([path, ...folders].map((one) => realpath(one)));
   return homes.some((home) => target?.startsWith(join(home, sep)));
+}
+
+/** To open without waiting: opening a named pipe waits for a writer, which may never come. Windows has neither. */
+export const READ_NOW = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
+/** What a pipe gives until nothing writes to it any more: nothing where nothing does, as its first writer may never come. */
+async function* readPipe(path: string): AsyncGenerator<Buffer> {
+  const fd = openSync(path, READ_NOW);
+  const first = Buffer.alloc(2 ** 16);
+  try {
+    const length = readSync(fd, first);
+    if (length === 0) return closeSync(fd);
+    yield first.subarray(0, length);
+  } catch (error) {
+    if (!isSystemError(error, "EAGAIN")) throw error;
+  }
+  // It has a writer, whose end it tells.
+  yield* new Socket({ fd, readable: true, writable: false }) as AsyncIterable<Buffer>;
 }
 
 /**
@@ -179,11 +208,16 @@ export async function readBounded(
   mostBytes: number,
   tooLarge: () => Error,
 ): Promise<Buffer> {
-  if (typeof source === "string" && (await stat(source)).size > mostBytes) throw tooLarge();
+  let stream = source;
+  if (typeof stream === "string") {
+    const stats = await stat(stream);
+    if (stats.size > mostBytes) throw tooLarge();
+    stream = stats.isFIFO() ? Readable.from(readPipe(stream)) : createReadStream(stream);
+  }
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
-    for await (const chunk of typeof source === "string" ? createReadStream(source) : source) {
+    for await (const chunk of stream) {
       bytes += (chunk as Buffer).length;
       if (bytes > mostBytes) throw tooLarge();
       chunks.push(chunk as Buffer);
@@ -221,9 +255,7 @@ export async function readJsonObject(
 ): Promise<Record<string, unknown>> {
   let size: number;
   try {
-    const stats = await stat(path);
-    if (!stats.isFile()) throw new CheckpointError(`${path} is not a file`, { file: path });
-    size = stats.size;
+    size = (await statFile(path)).size;
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${path} does not exist`, { file: path }, error);
     throw error;

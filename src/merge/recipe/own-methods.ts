@@ -1,8 +1,8 @@
 // Methods of users: `method: ./my-method.js`. The file is one module without imports, whose default export takes what
 // built-in methods are made of and returns a method.
-import { readFile } from "node:fs/promises";
 import { basename, isAbsolute } from "node:path";
 import type { z } from "zod";
+import { readBounded } from "../../kit/files/index.js";
 import { LayergraftError, RecipeError } from "../../kit/index.js";
 import { shorten } from "../../kit/printing/index.js";
 import { checkSchema, formatProblem } from "../../kit/settings/index.js";
@@ -99,12 +99,12 @@ async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & {
     const message = `${file} is a program that the recipe names as its method. Read it; merge and verify run it where you allow it, other commands take the merged folder`;
     throw RecipeError.at({ ...where, option: "allowCode" }, message);
   }
-  const bytes = await readFile(file).catch(() => {
+  const tooLarge = () => RecipeError.at(where, `${file} has more than ${MAX_BYTES} bytes, which no method needs`);
+  const bytes = await readBounded(file, MAX_BYTES, tooLarge).catch((error: unknown) => {
+    if (error instanceof RecipeError) throw error;
     const message = `the method ${file} cannot be read. Check its path, which starts from the recipe's folder.`;
     throw RecipeError.at(where, message);
   });
-  if (bytes.length > MAX_BYTES)
-    throw RecipeError.at(where, `${file} has ${bytes.length} bytes; a method has at most ${MAX_BYTES}`);
   try {
     const { digest, exports } = await runCode(bytes.toString("utf8"));
     if (typeof exports.default !== "function") throw new TypeError("its default export is not a function");
