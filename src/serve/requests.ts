@@ -17,6 +17,7 @@ import {
   tokenizeSchema,
   toolSchema,
 } from "./request-schema.js";
+import type { AnswerRequest } from "./served-model.js";
 import type { Tools } from "./tool-calls.js";
 
 /** What both kinds of requests have. */
@@ -31,6 +32,9 @@ export interface Sampling {
   readonly temperature: number;
   readonly topP: number;
   readonly topK: number | undefined;
+  readonly minP: number;
+  /** Changes to logits; the model's own settings apply where these are undefined. */
+  readonly logits: AnswerRequest["logits"];
   readonly seed: number | undefined;
   readonly stop: readonly string[];
   /** Tokens that end an answer, besides the model's own. */
@@ -134,6 +138,7 @@ export function readChat(body: unknown): ChatRequest {
     ["logprobs", logprobs],
     ["min_tokens", common.minTokens > 0],
     ["ignore_eos", common.ignoresEnd],
+    ["logit_bias", common.logits.logitBias !== undefined],
     ["response_format", limits.length > 1],
     ["tools", tools.length > 0 && limit?.field === "response_format"],
   ] as const) {
@@ -183,6 +188,8 @@ export function readTokenize(body: unknown): TokenizeRequest {
 function samplingOf(fields: SamplingFields, maxTokens: number | undefined, top: number | undefined): Sampling {
   const { top_k: topK = 0, stop = [], min_tokens: minTokens = 0 } = fields;
   const most = maxTokens === -1 ? undefined : maxTokens;
+  const biases = Object.entries(fields.logit_bias ?? {}).map(([id, one]) => [Number(id), one] as const);
+  const bias = biases.length === 0 ? undefined : new Map(biases);
   if (minTokens > (most ?? minTokens)) {
     throw badRequest(`min_tokens is ${minTokens}, more than max_tokens, which is ${most}`, "min_tokens");
   }
@@ -194,6 +201,13 @@ function samplingOf(fields: SamplingFields, maxTokens: number | undefined, top: 
     temperature: fields.temperature ?? 1,
     topP: fields.top_p ?? 1,
     topK: topK > 0 ? topK : undefined,
+    minP: fields.min_p ?? 0,
+    logits: {
+      logitBias: bias,
+      repetitionPenalty: fields.repetition_penalty ?? fields.repeat_penalty,
+      frequencyPenalty: fields.frequency_penalty,
+      presencePenalty: fields.presence_penalty,
+    },
     seed: fields.seed,
     stop: stop.filter((text) => text !== ""),
     stopIds: fields.stop_token_ids ?? [],

@@ -35,6 +35,7 @@ import {
   SOURCE_ARGUMENT,
   withAnswerOptions,
   withEngineOptions,
+  withGenerationConfigOption,
   withTemplateOption,
 } from "../shared/model-flags.js";
 import {
@@ -90,7 +91,8 @@ function declared(program: Command) {
     .addOption(
       new Option("--tokenize <name>", "BLEU tokenizer").choices(BLEU_TOKENIZERS).default(undefined, "by language"),
     );
-  const answering = withAnswerOptions("maximum tokens of an answer (default: the protocol's)")(command)
+  const sampled = withAnswerOptions("maximum tokens of an answer (default: the protocol's)")(command);
+  const answering = withGenerationConfigOption(sampled)
     .option("--repeats <n>", "sampled answers per item, averaged (default: 1)", parsePositive)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for results, samples and answers")

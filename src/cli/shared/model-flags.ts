@@ -30,6 +30,7 @@ export interface EngineOptions extends CommonOptions {
   readonly threads?: number;
   readonly type?: FileType;
   readonly provider?: string[];
+  readonly generationConfig?: boolean;
 }
 
 /** What can be read as weights. */
@@ -66,10 +67,18 @@ export const withEngineOptions = adding<Omit<EngineOptions, "backend">>((command
   ),
 );
 
+/** Adds the option of models that answer. */
+export const withGenerationConfigOption = adding<Pick<EngineOptions, "generationConfig">>((command) =>
+  command.option(
+    "--no-generation-config",
+    "ignore the settings of generation_config.json, such as repetition_penalty (end tokens still count)",
+  ),
+);
+
 /** Opens a model by its flags, and says what runs it and what was merged for it. */
 export async function openByFlags(
   source: string,
-  { backend, type, threads, provider }: EngineOptions,
+  { backend, type, threads, provider, generationConfig }: EngineOptions,
   { signal, onProgress, prefer, chat }: Pick<OpenModelOptions, "signal" | "onProgress" | "prefer" | "chat">,
 ): Promise<{ readonly engine: Engine; readonly facts: readonly string[] }> {
   let computed = 0;
@@ -79,6 +88,7 @@ export async function openByFlags(
       type,
       threads,
       providers: provider,
+      generationConfig,
       prefer,
       chat,
       signal,
@@ -144,11 +154,8 @@ export type SamplingFlags = Pick<
 
 /** Adds the options of `SamplingFlags`. */
 export const withSamplingOptions = (maxNewTokens: number) =>
-  adding<SamplingFlags>((command) =>
-    withAnswerOptions(
-      "maximum tokens of an answer",
-      maxNewTokens,
-    )(command)
+  adding<SamplingFlags & Pick<EngineOptions, "generationConfig">>((command) =>
+    withGenerationConfigOption(withAnswerOptions("maximum tokens of an answer", maxNewTokens)(command))
       .option("--seed <n>", "random seed", parseCount, 0)
       .option("--stop <text...>", "strings that end an answer"),
   );

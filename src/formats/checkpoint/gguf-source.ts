@@ -16,7 +16,7 @@ import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { type FolderTensor, tensorsOfFolder } from "./gguf-tensors.js";
 
 /** Changes when the files that are made of a header change. */
-const FORMAT = 4;
+const FORMAT = 5;
 
 export interface GgufCheckpoint {
   readonly file: SafetensorsFile;
@@ -25,6 +25,9 @@ export interface GgufCheckpoint {
   readonly stored: readonly FolderTensor[];
   readonly notes: readonly string[];
 }
+
+/** The repetition penalty in metadata. llama.cpp's own programs apply it to the last tokens. */
+export const PENALTY_KEY = "general.sampling.penalty_repeat";
 
 export const isGgufFile = (path: string) => /\.gguf$/i.test(path);
 
@@ -184,7 +187,7 @@ async function writeTexts(
       if ("problem" in made) return;
       await writeFile(join(partial, "tokenizer.json"), JSON.stringify(made.tokenizer));
       await writeFile(join(partial, "tokenizer_config.json"), json(made.settings));
-      await writeFile(join(partial, "generation_config.json"), json(generationOf(header)));
+      await writeFile(join(partial, "generation_config.json"), json({ ...endsOf(header), ...ggufGeneration(header) }));
     }).catch(async (error: unknown) => {
       // Another process wrote it meanwhile.
       if (!(await exists(folder))) throw error;
@@ -194,8 +197,24 @@ async function writeTexts(
   return { folder, notes };
 }
 
+/** Settings of sampling in metadata that are no part of generation_config.json, with values that change nothing. */
+const OWN_SAMPLERS = { xtc_probability: 0, mirostat: 0 };
+
+/** How metadata say that answers are drawn, as fields of generation_config.json. */
+export function ggufGeneration({ metadata }: Pick<GgufHeader, "metadata">): Readonly<Record<string, unknown>> {
+  const penalty = metadata.get(PENALTY_KEY);
+  const others = Object.entries(OWN_SAMPLERS).flatMap(([name, neutral]) => {
+    const value = metadata.get(`general.sampling.${name}`);
+    return value === undefined || value === neutral ? [] : [[name, value]];
+  });
+  return {
+    ...(typeof penalty === "number" ? { repetition_penalty: shortest(penalty) } : {}),
+    ...Object.fromEntries(others),
+  };
+}
+
 /** Tokens that end an answer, and the first and padding ones. */
-function generationOf({ metadata }: GgufHeader): object {
+function endsOf({ metadata }: GgufHeader): object {
   const id = (name: string) => metadata.get(`tokenizer.ggml.${name}_token_id`);
   const ends = [...new Set([id("eos"), id("eot"), id("eom")].filter((one) => one !== undefined))];
   return {
