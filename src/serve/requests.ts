@@ -1,7 +1,7 @@
 // Bodies of requests: checked, with OpenAI's defaults.
 
 import type { z } from "zod";
-import { isObject } from "../kit/index.js";
+import { isObject, parseWritten, withWritten } from "../kit/index.js";
 import { closest } from "../kit/printing/index.js";
 import { checkSchema, formatPath, formatProblem } from "../kit/settings/index.js";
 import type { ChatMessage } from "../text/index.js";
@@ -279,7 +279,7 @@ function readMessage(value: unknown, index: number): ChatMessage {
     throw badRequest(`${where} must be a text or a list of text parts`, where);
   }
   return {
-    ...rest,
+    ...withWritten(rest, Object(value)),
     // Templates know the older name.
     role: role === "developer" ? "system" : role,
     content: text,
@@ -302,7 +302,7 @@ type Call = NonNullable<z.output<typeof messageSchema>["tool_calls"]>[number];
 function callOf({ id, function: { name, arguments: given } }: Call) {
   let parsed: unknown = given ?? {};
   try {
-    if (typeof given === "string") parsed = given.trim() === "" ? {} : JSON.parse(given);
+    if (typeof given === "string") parsed = given.trim() === "" ? {} : parseWritten(given);
   } catch {
     // The template decides.
   }
@@ -327,7 +327,7 @@ function variablesOf(
   // As in vLLM: most templates have only this switch.
   if (effort !== undefined) add("enable_thinking", effort !== "none", "reasoning_effort");
   // Last, as they override the others.
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(withWritten(given))) {
     const field = `chat_template_kwargs.${name}`;
     if (RESERVED.includes(name)) throw badRequest(`${field} is a field of the request; pass it there`, field);
     add(name, value, field);

@@ -1,7 +1,7 @@
 // Calls of tools in an answer, in the formats that chat templates teach.
 
 import { randomInt } from "node:crypto";
-import { isObject, own } from "../kit/index.js";
+import { isObject, own, parseWritten, stringifyWritten } from "../kit/index.js";
 import { overlap } from "../text/index.js";
 
 export interface ToolCall {
@@ -37,7 +37,7 @@ const TAGGED: CallFormat = {
     const calls: WrittenCall[] = [];
     // The tag may be in a string of the arguments, too.
     const rest = text.replace(/<tool_call>((?:"(?:[^"\\]|\\.)*"|[^"])*?)(?:<\/tool_call>|$)/gs, (_, call: string) => {
-      calls.push(JSON.parse(call));
+      calls.push(parseWritten(call) as WrittenCall);
       return "";
     });
     return { calls, rest };
@@ -79,7 +79,7 @@ function argumentOf(text: string, schema: unknown): unknown {
   if (types.includes("string") || (types.length === 0 && !(isObject(schema) && "$ref" in schema))) return text;
   if (PYTHON.has(text)) return PYTHON.get(text);
   try {
-    return JSON.parse(text);
+    return parseWritten(text);
   } catch {
     return text;
   }
@@ -103,10 +103,10 @@ const MISTRAL: CallFormat = {
     const calls = text.split("[TOOL_CALLS]").flatMap((part): WrittenCall[] => {
       const call = part.trim();
       if (call === "") return [];
-      if (call.startsWith("[")) return JSON.parse(call);
+      if (call.startsWith("[")) return parseWritten(call) as WrittenCall[];
       const open = call.indexOf("{");
       const [name] = call.slice(0, open).split(/\[(?:ARGS|CALL_ID)\]/);
-      return [{ name: name?.trim(), arguments: JSON.parse(call.slice(open)) }];
+      return [{ name: name?.trim(), arguments: parseWritten(call.slice(open)) }];
     });
     return { calls, rest: "" };
   },
@@ -116,7 +116,7 @@ const bare = (field: "parameters" | "arguments"): CallFormat => ({
   mark: "{",
   isFirst: true,
   read: (text) => {
-    const { name, [field]: given } = JSON.parse(text);
+    const { name, [field]: given } = parseWritten(text) as WrittenCall & { readonly parameters?: unknown };
     return { calls: [{ name, arguments: given }], rest: "" };
   },
 });
@@ -189,5 +189,5 @@ const ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 function toolCallOf({ name, arguments: given }: WrittenCall): ToolCall {
   // Mistral's templates refuse ids of another length.
   const id = Array.from({ length: 9 }, () => ID_CHARACTERS[randomInt(ID_CHARACTERS.length)]).join("");
-  return { id, type: "function", function: { name: String(name), arguments: JSON.stringify(given) } };
+  return { id, type: "function", function: { name: String(name), arguments: stringifyWritten(given) } };
 }

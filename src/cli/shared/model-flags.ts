@@ -5,7 +5,7 @@ import { InvalidArgumentError, Option } from "commander";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { BACKENDS, type BackendName } from "../../export/llama/index.js";
-import { isObject, usageError } from "../../kit/index.js";
+import { isObject, usageError, withWritten } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { Model, type OpenModelOptions, openModel } from "../../verbs/index.js";
 import { hubAccess } from "./hub-access.js";
@@ -142,7 +142,7 @@ export const withTemplateOption = adding<TemplateFlags>((command) =>
       const problem = (why: string) => new InvalidArgumentError(`It ${why}.`);
       const value = parseJson(text, problem);
       if (!isObject(value)) throw problem("must be a JSON object");
-      return value;
+      return withWritten(value);
     },
   ),
 );
