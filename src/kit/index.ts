@@ -48,7 +48,6 @@ export {
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
 export { type CallOptions, MAX_THREADS, type Progress } from "./progress.js";
 export { ProtoWriter } from "./protobuf.js";
-export { numberIn, parseWritten, stringifyWritten, WrittenNumber, withWritten } from "./written-numbers.js";
 export { Random } from "./random.js";
 export { readRetryAfter } from "./retry-after.js";
 export { VERSION } from "./version.js";

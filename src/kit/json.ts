@@ -1,6 +1,6 @@
 // Parsed JSON, groups, and mappings with foreign keys: a tensor may be called `__proto__` or `constructor`.
 
-import { parseWritten } from "./written-numbers.js";
+import { parseWritten } from "./numbers/index.js";
 
 /** Whether a value is an object with fields, not an array or null. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

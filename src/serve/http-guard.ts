@@ -3,7 +3,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isIPv4 } from "node:net";
-import { parseWritten } from "../kit/index.js";
+import { parseWritten } from "../kit/numbers/index.js";
 import { formatBytes } from "../kit/printing/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 

@@ -1,7 +1,8 @@
 // Bodies of requests: checked, with OpenAI's defaults.
 
 import type { z } from "zod";
-import { isObject, parseWritten, withWritten } from "../kit/index.js";
+import { isObject } from "../kit/index.js";
+import { parseWritten, withWritten } from "../kit/numbers/index.js";
 import { closest } from "../kit/printing/index.js";
 import { checkSchema, formatPath, formatProblem } from "../kit/settings/index.js";
 import type { ChatMessage } from "../text/index.js";

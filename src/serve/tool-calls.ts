@@ -1,7 +1,8 @@
 // Calls of tools in an answer, in the formats that chat templates teach.
 
 import { randomInt } from "node:crypto";
-import { isObject, own, parseWritten, stringifyWritten } from "../kit/index.js";
+import { isObject, own } from "../kit/index.js";
+import { parseWritten, stringifyWritten } from "../kit/numbers/index.js";
 import { overlap } from "../text/index.js";
 
 export interface ToolCall {

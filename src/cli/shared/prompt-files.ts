@@ -1,7 +1,8 @@
 // Prompts, texts and token ids from files and standard input.
 
 import { readBounded } from "../../kit/files/index.js";
-import { isSystemError, parseWritten, usageError } from "../../kit/index.js";
+import { isSystemError, usageError } from "../../kit/index.js";
+import { parseWritten } from "../../kit/numbers/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 
 export const ON_HELP = "text file, one text per line (4 to 1000): also measure how alike the models represent them";

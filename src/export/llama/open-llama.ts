@@ -14,8 +14,8 @@ import {
   requireTemplate,
 } from "../../engine/index.js";
 import { type MemoryAdvice, type MemoryUse, requireMemory } from "../../engine/memory/index.js";
-import { ggufGeneration, type SourceOptions } from "../../formats/checkpoint/index.js";
-import { readGgufHeader } from "../../formats/gguf/index.js";
+import type { SourceOptions } from "../../formats/checkpoint/index.js";
+import { ggufGeneration, readGgufHeader } from "../../formats/gguf/index.js";
 import {
   cachedFile,
   cacheFolderOf,

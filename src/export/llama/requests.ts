@@ -42,6 +42,15 @@ function samplerOf({ temperature = 0, topK = 0, topP = 1, minP = 0, random }: Ba
   return { temperature, minP, topK, topP, seed: Math.floor(random.float() * 2 ** 32) };
 }
 
+/** How llama.cpp draws a greedy answer with a repetition penalty, in half the time of reading logits; undefined where it cannot. */
+export function penalisedDraw(request: BatchRequest, ids: readonly number[]): DrawOptions | undefined {
+  const { temperature = 0, top, logits: { repetitionPenalty: _, ...others } = {} } = request;
+  const isPenalised = isEdited(request, ids.length) && Object.values(others).every((value) => value === undefined);
+  const isShort = isEdited({ ...request, logits: undefined }, ids.length);
+  if (temperature !== 0 || top !== undefined || !isPenalised || isShort) return undefined;
+  return { ...GREEDY_DRAW, repeatPenalty: penaltiesOf(request, ids) };
+}
+
 /** Edits of the logits of the next token, if there are any. */
 export function editsOf(
   request: BatchRequest,

@@ -15,7 +15,17 @@ import {
 } from "../../engine/index.js";
 import { CancelledError, groupBy, LayergraftError, messageOf } from "../../kit/index.js";
 import type { LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
-import { drawing, editsOf, GREEDY, GREEDY_DRAW, NAN_TOKEN, nextRequest, scoresOf, scoring } from "./requests.js";
+import {
+  drawing,
+  editsOf,
+  GREEDY,
+  GREEDY_DRAW,
+  NAN_TOKEN,
+  nextRequest,
+  penalisedDraw,
+  scoresOf,
+  scoring,
+} from "./requests.js";
 
 /** Tokens read at once; a cancelled answer ends after them. */
 export const READ_TOKENS = 128;
@@ -109,13 +119,14 @@ export class Sequences implements AnswerBatch {
     if (drawn) last = await drawNext(drawn, signal);
     const next = async (id: number): Promise<NextResult | undefined> => {
       const wanted = nextRequest(request, ids, vocabularySize);
-      if (wanted !== GREEDY && !grammar) return readNext(sequence, id, wanted, signal);
-      drawn ??= sequence.evaluate([id], GREEDY_DRAW);
+      const penalised = penalisedDraw(request, ids);
+      if (wanted !== GREEDY && !grammar && !penalised) return readNext(sequence, id, wanted, signal);
+      drawn ??= sequence.evaluate([id], penalised ?? GREEDY_DRAW);
       const found = await drawNext(drawn, signal);
       if (grammar || found?.token !== NAN_TOKEN) return found;
       await drawn.return();
       drawn = undefined;
-      return read(sequence, [...prompt, ...ids], signal, { last: GREEDY });
+      return read(sequence, [...prompt, ...ids], signal, { last: wanted });
     };
     this.#generating++;
     try {

@@ -9,6 +9,7 @@ import { cacheFolder, exists, makeCacheFolder, stampOf, waitWhileLocked, writeFo
 import { CheckpointError } from "../../kit/index.js";
 import { formatSome, plural, shorten } from "../../kit/printing/index.js";
 import { ggufConfig, ggufFamily, ggufSpec } from "../gguf/config.js";
+import { ggufGeneration, shortest } from "../gguf/generation.js";
 import { type GgufHeader, readGgufHeader } from "../gguf/header.js";
 import { ggufTokenizer } from "../gguf/tokenizer.js";
 import type { TensorInfo } from "../safetensors/header.js";
@@ -25,9 +26,6 @@ export interface GgufCheckpoint {
   readonly stored: readonly FolderTensor[];
   readonly notes: readonly string[];
 }
-
-/** The repetition penalty in metadata. llama.cpp's own programs apply it to the last tokens. */
-export const PENALTY_KEY = "general.sampling.penalty_repeat";
 
 export const isGgufFile = (path: string) => /\.gguf$/i.test(path);
 
@@ -153,16 +151,6 @@ async function readerOf(
   };
 }
 
-/** The shortest decimal number with the same float32 value: 1e-5, and not 0.000009999999747378752. */
-function shortest(value: number): number {
-  if (Math.fround(value) !== value) return value;
-  for (let digits = 1; digits <= 9; digits++) {
-    const short = Number(value.toPrecision(digits));
-    if (Math.fround(short) === value) return short;
-  }
-  return value;
-}
-
 /** Fields of floats, for which transformers refuses whole numbers. */
 const WHOLE_FLOATS = /("(?:\w+_softcapping|logit_scale|routed_scaling_factor)": -?\d+)(?=,?\n)/g;
 
@@ -195,22 +183,6 @@ async function writeTexts(
   };
   await waitWhileLocked(write, { cancelled: "stopped while another process opens the same file" });
   return { folder, notes };
-}
-
-/** Settings of sampling in metadata that are no part of generation_config.json, with values that change nothing. */
-const OWN_SAMPLERS = { xtc_probability: 0, mirostat: 0 };
-
-/** How metadata say that answers are drawn, as fields of generation_config.json. */
-export function ggufGeneration({ metadata }: Pick<GgufHeader, "metadata">): Readonly<Record<string, unknown>> {
-  const penalty = metadata.get(PENALTY_KEY);
-  const others = Object.entries(OWN_SAMPLERS).flatMap(([name, neutral]) => {
-    const value = metadata.get(`general.sampling.${name}`);
-    return value === undefined || value === neutral ? [] : [[name, value]];
-  });
-  return {
-    ...(typeof penalty === "number" ? { repetition_penalty: shortest(penalty) } : {}),
-    ...Object.fromEntries(others),
-  };
 }
 
 /** Tokens that end an answer, and the first and padding ones. */

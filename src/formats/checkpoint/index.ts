@@ -26,7 +26,6 @@ export {
   textOf,
   unquantise,
 } from "./config.js";
-export { ggufGeneration, PENALTY_KEY } from "./gguf-source.js";
 export {
   cachedFolder,
   HUB_PREFIX,

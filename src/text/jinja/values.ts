@@ -1,5 +1,5 @@
 // Values of templates: Python's, as far as chat templates have them.
-import { numberIn, WrittenNumber } from "../../kit/index.js";
+import { numberIn, WrittenNumber } from "../../kit/numbers/index.js";
 import { spend, takeEntries } from "./limits.js";
 
 /** A whole number is a bigint, and a float a number. */

@@ -1,5 +1,6 @@
 // Tools and calls of them, as data sets write them: objects or JSON texts, with or without `function` around a name.
-import { isObject, parseWritten } from "../../kit/index.js";
+import { isObject } from "../../kit/index.js";
+import { parseWritten } from "../../kit/numbers/index.js";
 import type { ToolCall } from "../../text/index.js";
 import { RowProblem } from "./example.js";
 
