@@ -238,11 +238,11 @@ describe("calls of tools", () => {
     ],
     ["in JSON of something else", LLAMA, '{"a": 1} ', '{"a": 1} ', []],
     [
-      "with numbers as the model wrote them",
+      "with numbers as the model wrote them, but whole where the tool asks for whole ones",
       QWEN,
-      '<tool_call>{"name": "get_weather", "arguments": {"city": "Dar", "days": 2.0}}</tool_call>',
+      '<tool_call>{"name": "get_weather", "arguments": {"city": "Dar", "days": 2.0, "of": [2.0]}}</tool_call>',
       null,
-      [{ ...WEATHER, arguments: '{"city":"Dar","days":2.0}' }],
+      [{ ...WEATHER, arguments: '{"city":"Dar","days":2,"of":[2.0]}' }],
     ],
     ["in another format", "{{ tools }}{{ messages }}", TAGGED, TAGGED, []],
   ])("%s", async (_, template, answer, content, calls) => {

@@ -2,7 +2,7 @@
 
 import { randomInt } from "node:crypto";
 import { isObject, own } from "../kit/index.js";
-import { parseWritten, stringifyWritten } from "../kit/numbers/index.js";
+import { parseWritten, stringifyWritten, WrittenNumber, withWritten } from "../kit/numbers/index.js";
 import { overlap } from "../text/index.js";
 
 export interface ToolCall {
@@ -173,7 +173,10 @@ export class CallReader {
     try {
       const { calls, rest } = this.#format.read(this.#held.trim(), this.#tools);
       if (calls.length === 0 || !calls.every((call) => this.#isCall(call))) return asText;
-      return { text: rest.trimEnd(), calls: calls.slice(0, this.#maxCalls).map(toolCallOf) };
+      return {
+        text: rest.trimEnd(),
+        calls: calls.slice(0, this.#maxCalls).map((call) => toolCallOf(call, this.#tools)),
+      };
     } catch (error) {
       if (error instanceof SyntaxError) return asText;
       throw error;
@@ -187,8 +190,19 @@ export class CallReader {
 
 const ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-function toolCallOf({ name, arguments: given }: WrittenCall): ToolCall {
+/** Arguments as the model wrote them, but 2.0 as 2 where a whole number is asked for: clients in typed languages refuse it. */
+function argumentsOf({ name, arguments: given }: WrittenCall, tools: Tools): string {
+  const written = withWritten(Object(given));
+  for (const [key, value] of Object.entries(written)) {
+    const types = typesIn(propertyOf(tools.get(String(name)), key));
+    const isWhole = types.includes("integer") && !types.includes("number") && Number.isSafeInteger(Number(value));
+    if (value instanceof WrittenNumber && isWhole) written[key] = Number(value);
+  }
+  return stringifyWritten(written);
+}
+
+function toolCallOf(call: WrittenCall, tools: Tools): ToolCall {
   // Mistral's templates refuse ids of another length.
   const id = Array.from({ length: 9 }, () => ID_CHARACTERS[randomInt(ID_CHARACTERS.length)]).join("");
-  return { id, type: "function", function: { name: String(name), arguments: stringifyWritten(given) } };
+  return { id, type: "function", function: { name: String(call.name), arguments: argumentsOf(call, tools) } };
 }
