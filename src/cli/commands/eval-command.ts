@@ -37,6 +37,7 @@ import {
   SOURCE_ARGUMENT,
   withAnswerOptions,
   withEngineOptions,
+  withGenerationConfigOption,
   withTemplateOption,
 } from "../shared/model-flags.js";
 import {
@@ -101,7 +102,8 @@ function declared(program: Command) {
         .default(undefined, "by language")
         .argParser(parseTokenizer),
     );
-  const answering = withAnswerOptions("maximum tokens of an answer (default: the protocol's)")(command)
+  const sampled = withAnswerOptions("maximum tokens of an answer (default: the protocol's)")(command);
+  const answering = withGenerationConfigOption(sampled)
     .option("--repeats <n>", "sampled answers per item, averaged (default: 1)", parsePositive)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for results, samples and answers")

@@ -174,15 +174,15 @@ it("tasks with a chat protocol are asked as chats where the base has a template,
   };
   const protocols = (world: Awaited<ReturnType<typeof openWith>>["world"]) =>
     [...world.facts.tasks.values()].map(({ protocol }) => protocol);
-  const english = "layergraft/mgsm-native-cot@4, 8-shot, temperature 0.6, top-p 0.9, 4 repeats";
+  const english = "layergraft/mgsm-native-cot@5, 8-shot, temperature 0.6, top-p 0.9, 4 repeats";
   cpSync(file("base"), file("plain"), { recursive: true });
   const settings = JSON.parse(readFileSync(file("base/tokenizer_config.json"), "utf8")) as object;
   writeFileSync(file("plain/tokenizer_config.json"), JSON.stringify({ ...settings, chat_template: undefined }));
   const text = await openWith("plain");
-  expect(protocols(text.world)).toEqual(["layergraft/mgsm-native-cot@4, 8-shot", english, "custom/one@1, 0-shot"]);
+  expect(protocols(text.world)).toEqual(["layergraft/mgsm-native-cot@5, 8-shot", english, "custom/one@1, 0-shot"]);
   expect(text.world.notes).toEqual([]);
   const { world, plan } = await openWith("base");
-  expect(protocols(world)).toEqual(["layergraft/mgsm-chat@4, 0-shot", english, "custom/one@1, 0-shot"]);
+  expect(protocols(world)).toEqual(["layergraft/mgsm-chat@5, 0-shot", english, "custom/one@1, 0-shot"]);
   expect(plan.evaluate.tasks[0]).toMatchObject({ task: "mgsm_sw", protocol: "layergraft/mgsm-chat" });
   expect(world.notes).toEqual([
     "mgsm_sw is asked as a chat (layergraft/mgsm-chat), as the base has a chat template; set protocol to ask otherwise",
