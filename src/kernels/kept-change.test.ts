@@ -39,6 +39,20 @@ describe("Rounding", () => {
     expect(found?.error).toBeLessThan(2 ** -11);
   });
 
+  it("counts what overflows as lost, and no change where a value is not finite", () => {
+    // 70,000 is beyond float16's largest number; 1e-40 is a denormal, of which bfloat16's are multiples of 2^-133.
+    expect(measured([0, 0], [70_000, 8], "F16")).toEqual({
+      dtype: "float16",
+      elements: 0.5,
+      error: Math.sqrt(70_000 ** 2 / (70_000 ** 2 + 64)),
+    });
+    expect(measured([1, 1, 1], [Number.NaN, Number.POSITIVE_INFINITY, 2])).toMatchObject({ elements: 1, error: 0 });
+    expect(measured([Number.NaN], [1])).toMatchObject({ elements: 1, error: 0 });
+    const denormal = measured([0], [1e-40]);
+    expect(denormal?.elements).toBe(1);
+    expect(denormal?.error).toBeCloseTo(1 - 2 ** -133 / 1e-40, 4);
+  });
+
   it("has nothing to report where nothing was rounded", () => {
     const rounding = new Rounding(converter);
     rounding.add("F32", Float32Array.of(1), new Uint8Array(4), Float32Array.of(2));

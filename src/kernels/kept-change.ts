@@ -62,13 +62,15 @@ interface Rounded {
   readonly roundedBase?: Float32Array | undefined;
 }
 
-/** The sums over one tensor or a part of it; arrays of one length. */
+/** The sums over one tensor or a part of it; arrays of one length. Values that are not finite have no change. */
 export function keptSums({ exact, rounded, base, roundedBase }: Rounded): KeptSums {
   let [changed, kept, errors, changes] = [0, 0, 0, 0];
   for (let i = 0; i < exact.length; i++) {
     const change = (exact[i] ?? 0) - (base?.[i] ?? 0);
-    if (change === 0) continue;
-    const after = (rounded[i] ?? 0) - (roundedBase?.[i] ?? 0);
+    if (change === 0 || !Number.isFinite(change)) continue;
+    const found = (rounded[i] ?? 0) - (roundedBase?.[i] ?? 0);
+    // Beyond the largest number of the type: lost.
+    const after = Number.isFinite(found) ? found : 0;
     changed++;
     if (after !== 0) kept++;
     errors += (after - change) ** 2;
