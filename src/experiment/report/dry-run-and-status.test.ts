@@ -39,6 +39,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
     steps,
     downloads,
     training: [],
+    merges: { notes: [], later: 0 },
     programs: [],
     problems: [],
     counts,
