@@ -153,6 +153,15 @@ describe("an outlook", () => {
   });
 });
 
+it("prints what merges will note, each note once, and how many are to come", () => {
+  const outlook = outlookOf(new FakeWorld(PLAN), () => false);
+  const notes = ["one", "two"].map((name) => ({ name, note: "the base is another" }));
+  const lines = outlookLines({ ...outlook, merges: { notes, later: 2 } });
+  expect(lines).toContain("note: one, two: the base is another");
+  expect(lines).toContain("notes of 2 merges are known once the experts are here");
+  expect(outlookLines(outlook).join()).not.toMatch(/notes? of/);
+});
+
 describe("a status", () => {
   it("lists stopped, failed and pending steps, and what to do about failures", () => {
     const status = outlookOf(new FakeWorld(PLAN), () => false);

@@ -167,7 +167,7 @@ function mergeLines({ notes, later }: Outlook["merges"]): string[] {
   const lines = [...found].map(
     ([note, of]) => `note: ${formatSome([...new Set(of.map(({ name }) => name))], 3)}: ${note}`,
   );
-  const rest = later > 0 ? [`notes of ${plural(later, "merge")} come when their experts are trained`] : [];
+  const rest = later > 0 ? [`notes of ${plural(later, "merge")} are known once the experts are here`] : [];
   return lines.length + rest.length > 0 ? ["", ...lines, ...rest] : [];
 }
 
