@@ -23,7 +23,7 @@ function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): 
     return [...earlier, parseThreshold(text)];
   } catch {
     throw new InvalidArgumentError(
-      `It must be auto, ${Object.keys(THRESHOLD_PRESETS).join(", ")}, or a positive number.`,
+      `It must be auto, common, or, also as EXPERT=VALUE, ${Object.keys(THRESHOLD_PRESETS).join(", ")} or a positive number.`,
     );
   }
 }

@@ -372,7 +372,8 @@ it("has a threshold for each expert, as the paper's figure 2, and draws every th
   ]);
   const [auto] = (await asked("auto")).thresholds;
   expect((await asked("b=0.5")).thresholds[0]?.values).toEqual([auto?.values[0], 0.5]);
-  await expect(asked("c=1")).rejects.toThrow("threshold: there is no expert c; there are a, b");
+  await expect(asked("c=1")).rejects.toThrow('threshold: there is no expert "c"; there are a, b');
+  await expect(asked("a=1", "b=1", "a=2")).rejects.toThrow("threshold: a has several; give one for each expert");
 });
 
 it("the page's counts equal the analysis's shares in any order of tensors", async () => {

@@ -140,6 +140,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   const names = Object.keys(options.experts);
   if (names.length === 0) throw RecipeError.at({ field: "experts" }, "an analysis needs at least one expert");
   requireDistinct(names);
+  requireThresholdsOf(names, thresholds);
 
   const builder = new OperandBuilder(folder, hub);
   await builder.open(base, "base", { isBase: true });
@@ -247,6 +248,20 @@ function requireDistinct(names: readonly string[]): void {
   if (problems.length > 0) throw new RecipeError("Rename these experts:", problems, { field: "experts" });
 }
 
+/** Before weights are read, which may take an hour. */
+function requireThresholdsOf(names: readonly string[], specs: readonly ThresholdSpec[]): void {
+  const named = specs.flatMap(({ value }) => (typeof value === "object" ? Object.keys(value) : []));
+  const unknown = named.find((name) => !names.includes(name));
+  const twice = named.find((name, i) => named.indexOf(name) !== i);
+  const wrong = unknown ?? twice;
+  if (wrong === undefined) return;
+  const message =
+    unknown === undefined
+      ? `threshold: ${wrong} has several; give one for each expert`
+      : `threshold: there is no expert ${JSON.stringify(unknown)}; there are ${names.join(", ")}`;
+  throw RecipeError.at({ field: "threshold", actual: wrong }, message);
+}
+
 function resolveThresholds(
   specs: readonly ThresholdSpec[],
   deltas: readonly TensorDelta[],
@@ -257,11 +272,6 @@ function resolveThresholds(
   const all = [...names.keys()];
   const ofExperts = specs.filter(({ value }) => typeof value === "object");
   const own = new Map(ofExperts.flatMap(({ value }) => Object.entries(value)));
-  const unknown = [...own.keys()].find((name) => !names.includes(name));
-  if (unknown !== undefined) {
-    const message = `threshold: there is no expert ${unknown}; there are ${names.join(", ")}`;
-    throw RecipeError.at({ field: "threshold", actual: unknown }, message);
-  }
   const joined = { name: ofExperts.map(({ name }) => name).join(", "), value: Object.fromEntries(own) };
   const one = specs.flatMap((spec) => (spec === ofExperts[0] ? [joined] : ofExperts.includes(spec) ? [] : [spec]));
   return one.map(({ name, value }) => {

@@ -53,9 +53,9 @@ export function trainingSentences(found: readonly TrainingSigns[]): string[] {
   return found.flatMap(({ expert, signs, unchangedShare }) => [
     ...(signs.includes("mostly-unchanged")
       ? [
-          `${expert}: ${formatPercent(unchangedShare ?? 0)} of the weights in its matrices are exactly the base's, as small updates ` +
-            "round away in 16 bits. GRPO and fine-tuning at a low rate both look like this. GRPO experts are reported to merge " +
-            "badly (arXiv 2606.18521): evaluate what you merge.",
+          `${expert}: ${formatPercent(unchangedShare ?? 0)} of the weights in its matrices are exactly the base's. GRPO and ` +
+            "fine-tuning at a low rate look like this, as small updates round away in 16 bits; so does sparse fine-tuning. GRPO " +
+            "experts are reported to merge badly (arXiv 2606.18521): evaluate what you merge.",
         ]
       : []),
     ...(signs.includes("matrices-only")

@@ -188,6 +188,8 @@ export interface WriteJob extends OfValue {
   readonly rounded?: KernelDType;
   /** Values of the base, to measure what of the change survives rounding to a 16-bit type; float32 values, too. */
   readonly base?: Evaluation | undefined;
+  /** Whether the tensor has one dimension, as norms and biases do; with `base`. */
+  readonly isNorm?: boolean;
 }
 
 /**
