@@ -1,12 +1,13 @@
 // Continuous batching: answers of one batch begin and end independently of each other. A new prompt is read pass by pass,
 // between the steps of the answers under way.
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { longestOf } from "../kit/arrays/index.js";
 import { CancelledError, type Random } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 import { type EditedRequest, editLogits, isEdited, withEdits } from "./logit-settings.js";
 import { PASS_TOKENS } from "./model/sizes.js";
-import { lastOf, longestOf, passes } from "./prefill.js";
+import { lastOf, passes } from "./prefill.js";
 import {
   requireNumber,
   requireWhole,

@@ -1,6 +1,7 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
 import type { SourceOptions } from "../formats/checkpoint/index.js";
+import { longestOf } from "../kit/arrays/index.js";
 import { type CallOptions, LayergraftError, usageError, VERSION } from "../kit/index.js";
 import {
   type ChatMessage,
@@ -17,7 +18,7 @@ import { type GenerationConfig, NO_GENERATION_CONFIG } from "./generation-config
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { requireEngineMemory, requireRoom } from "./memory/estimate.js";
 import { type EngineSource, isHere, type ModelSource, openModelSource } from "./model-source.js";
-import { DEFAULT_BATCH, longestOf } from "./prefill.js";
+import { DEFAULT_BATCH } from "./prefill.js";
 import { loadRuntime } from "./runtime/load-runtime.js";
 import { requireWhole, type SamplingOptions, type TokenScores } from "./sampling.js";
 import { type ScoreEachOptions, type ScoreOptions, scoreTexts } from "./score.js";

@@ -5,7 +5,7 @@ import type { LinearWeights, StoredWeight } from "../families/index.js";
 import type { SourceOptions } from "../formats/checkpoint/index.js";
 import { writeSharded } from "../formats/safetensors/index.js";
 import { addRows } from "../kernels/index.js";
-import { requireArray } from "../kit/arrays/index.js";
+import { longestOf, requireArray } from "../kit/arrays/index.js";
 import { checkFolderOutput, writeFolder } from "../kit/files/index.js";
 import {
   type CallOptions,
@@ -179,8 +179,6 @@ function counted({ signal, onProgress }: CallOptions, total: number): () => void
     report();
   };
 }
-
-const longestOf = (texts: readonly (readonly number[])[]) => texts.reduce((most, one) => Math.max(most, one.length), 0);
 
 /** Neighbours together, as many as have `most` in sum; one that has more is alone. */
 function grouped<T>(all: readonly T[], sizeOf: (one: T) => number, most: number): T[][] {

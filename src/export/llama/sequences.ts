@@ -13,6 +13,7 @@ import {
   type TokenScores,
   withEdits,
 } from "../../engine/index.js";
+import { longestOf } from "../../kit/arrays/index.js";
 import { CancelledError, groupBy, LayergraftError, messageOf } from "../../kit/index.js";
 import type { LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
 import {
@@ -147,9 +148,10 @@ export class Sequences implements AnswerBatch {
       }
       return { ids, finish: "length" };
     } finally {
-      await drawn?.return();
+      // Whatever llama.cpp does with the rest of a generation, the others no longer wait for this answer.
       this.#generating--;
       this.#stepIfAllWait();
+      await drawn?.return();
     }
   }
 
@@ -199,7 +201,7 @@ export class Sequences implements AnswerBatch {
   score(requests: readonly ScoreRequest[], signal: AbortSignal | undefined): Promise<Scores[]> {
     const contextOf = ({ tokens, from }: ScoreRequest) => tokens.slice(0, from);
     const [first] = requests;
-    const length = requests.reduce((most, { tokens }) => Math.max(most, tokens.length), 0);
+    const length = longestOf(requests.map(({ tokens }) => tokens));
     return this.#with(first ? contextOf(first) : [], length, signal, async (sequence) => {
       const scores: Scores[] = [];
       const alike = groupBy(requests.keys(), (index) => contextOf(requests[index] as ScoreRequest).at(-1));
