@@ -88,13 +88,14 @@ class Trainer {
     const saved = resume ? await findState(folder.states) : undefined;
     if (saved) requireSameRun(saved, { configuration: run, inputs: saved.inputs });
     else await folder.requireFree(options);
-    const inputs = await options.inputs();
-    if (saved) requireSameRun(saved, { configuration: run, inputs });
-    const masks = await options.masks?.();
+    // They read the whole base: before a model is opened only where they may refuse it.
+    const given = saved && (await options.inputs());
+    if (saved && given) requireSameRun(saved, { configuration: run, inputs: given });
     const { threads } = run;
     const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
     try {
-      const optimizer = new Optimizer(model.parameters, run.optimizer, masks);
+      const inputs = given ?? (await options.inputs());
+      const optimizer = new Optimizer(model.parameters, run.optimizer, await options.masks?.());
       if (saved) await restoreParameters(saved, optimizer.parameters);
       else await model.initialise(optimizer, run.seed);
       // Only now, so that a run that cannot start removes nothing.
