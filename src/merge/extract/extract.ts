@@ -84,20 +84,17 @@ async function extractInto(
   const { seed = 0, linearOnly = false, signal, onProgress, threads, memory } = options;
   const controls = { signal, onProgress, threads, memory };
   const resolver = new Resolver(builder.sources, measured);
-  const changed = await measureChanges([...linear, ...others], resolver, controls);
-  const isLinear = new Set(linear.map(({ tensor }) => tensor));
-  const [weights, rest] = [
-    changed.filter((one) => isLinear.has(one.tensor)),
-    changed.filter((one) => !isLinear.has(one.tensor)),
-  ];
+  // What an adapter cannot hold is read first, as it may refuse the whole model.
+  const rest = await measureChanges(others, resolver, controls);
+  const saved = linearOnly ? [] : rest;
+  if (saved.length > 0) requireSavable(saved, opened);
+  const weights = await measureChanges(linear, resolver, controls);
   if (weights.length === 0) {
     throw new CheckpointError(
       `${opened.model} and ${base.lead.checkpoint.name} have equal linear weights, so there is nothing to extract.`,
     );
   }
   const isTransposed = requireOneOrientation(weights);
-  const saved = linearOnly ? [] : rest;
-  if (saved.length > 0) requireSavable(saved, opened);
 
   const scratch = join(folder, FACTORS_FILE);
   const stored = await decompose(weights, scratch, resolver, options);
