@@ -38,6 +38,7 @@ export interface ExtractionOutput {
 
 const FILES: readonly string[] = [ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md", "extraction.json", "heatmap.svg"];
 const FACTORS_FILE = "factors";
+const SMALL_ELEMENTS = 2 ** 20;
 
 /**
  * Extracts an adapter and writes it as PEFT does, with a model card, extraction.json and heatmap.svg: float32 factors, equal
@@ -84,10 +85,15 @@ async function extractInto(
   const { seed = 0, linearOnly = false, signal, onProgress, threads, memory } = options;
   const controls = { signal, onProgress, threads, memory };
   const resolver = new Resolver(builder.sources, measured);
-  // What an adapter cannot hold is read first, as it may refuse the whole model.
-  const rest = await measureChanges(others, resolver, controls);
+  // What an adapter cannot hold is read first, norms and routers before embeddings and experts, as it may refuse the whole model.
+  const bySize = others.toSorted((a, b) => elementCount(a.shape) - elementCount(b.shape));
+  const small = bySize.filter(({ shape }) => elementCount(shape) <= SMALL_ELEMENTS);
+  const rest: ChangedPair[] = [];
+  for (const some of [small, bySize.slice(small.length)]) {
+    rest.push(...(await measureChanges(some, resolver, controls)));
+    if (!linearOnly && rest.length > 0) requireSavable(rest, opened);
+  }
   const saved = linearOnly ? [] : rest;
-  if (saved.length > 0) requireSavable(saved, opened);
   const weights = await measureChanges(linear, resolver, controls);
   if (weights.length === 0) {
     throw new CheckpointError(
