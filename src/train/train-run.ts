@@ -131,10 +131,10 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
 }
 
 async function trainOptions(prepared: PreparedRun, { run, folder, signal, onRead }: RunOptions): Promise<TrainOptions> {
-  const { source, lora, streams, settings } = prepared;
+  const { source, lora, streams, settings, mask } = prepared;
   const path = resolve(folder ?? ".", run.base);
   // A run that replaces an earlier one would remove what it is about to read.
-  const first = prepared.mask?.opened.sources.get("models[0]");
+  const first = mask?.opened.sources.get("models[0]");
   if (first) await requireOutside(run.out, [first.folder]);
   const revert = run.revert
     ? resolveSelection(run.revert, {
@@ -149,14 +149,14 @@ async function trainOptions(prepared: PreparedRun, { run, folder, signal, onRead
     ...prepared,
     run,
     revert,
-    masks: prepared.mask && (await measureMasks(prepared.mask, signal)),
+    masks: mask && (() => measureMasks(mask, signal)),
     // An absolute path if it is a folder, otherwise its name.
     baseName: (await exists(path)) ? path : run.base,
     out: run.out,
     streams: streams.map((stream) => ({ batches: batchSource(stream), trained: parametersOf(stream, lora) })),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
     stopIds: await modelTextOf(source).stopIds(),
-    inputs: await inputsOf(prepared, { signal, onRead }),
+    inputs: () => inputsOf(prepared, { signal, onRead }),
   };
 }
 

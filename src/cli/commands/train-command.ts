@@ -224,7 +224,10 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
   const layers = [...new Set([...trained].flatMap((name) => source.tensors.get(name)?.layer ?? []))].sort(
     (a, b) => a - b,
   );
-  const factors = lora?.modules.reduce((sum, module) => sum + lora.settings.rank * (module.in + module.out), 0);
+  const factors = lora?.modules.reduce(
+    (sum, module) => sum + lora.settings.rank * (module.experts ?? 1) * (module.in + module.out),
+    0,
+  );
   const what = lora
     ? `rank ${lora.settings.rank} adapter for ${plural(lora.modules.length, "weight")}, ${formatCount(factors ?? 0)} trained parameters`
     : `${formatCount(parameters)} trained parameters`;
