@@ -1,6 +1,6 @@
 // What is wrong with the merges of a plan, by the headers of its models; and which of them make the same model.
 
-import type { Checkpoint } from "../../formats/checkpoint/index.js";
+import { type Checkpoint, keepsFloat32 } from "../../formats/checkpoint/index.js";
 import { digestOfValue } from "../../kit/files/index.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, messageOf } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
@@ -137,8 +137,11 @@ function savedAs(base: Checkpoint, member: Member, plan: ExperimentPlan, facts: 
   const run = plan.experts[member.expertGroup ?? ""]?.train?.runs[0]?.settings;
   const saved = run && run.method !== "lora" && run.save_dtype !== "keep" ? run.save_dtype : undefined;
   const own = facts.models.get(folderOfMember(member, plan) ?? "")?.checkpoint.tensors;
+  const to = saved && DTYPE_BY_TORCH_NAME[saved];
+  const staysFloat32 = to && to !== "F32" ? keepsFloat32(base, to) : () => false;
   const tensors = [...base.tensors].map(([name, tensor]) => {
-    const dtype = saved ? DTYPE_BY_TORCH_NAME[saved] : (own?.get(name)?.dtype ?? tensor.dtype);
+    const stays = staysFloat32(name, [{ checkpoint: base, tensor: name }]);
+    const dtype = to ? (stays ? "F32" : to) : (own?.get(name)?.dtype ?? tensor.dtype);
     return [name, isFloatDType(tensor.dtype) ? { ...tensor, dtype } : tensor] as const;
   });
   return { ...base, tensors: new Map(tensors) };

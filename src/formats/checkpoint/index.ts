@@ -36,7 +36,8 @@ export {
   type SourceOptions,
 } from "./hub-source.js";
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./inspection.js";
+export { keepsFloat32 } from "./kept-float32.js";
 export { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./locate.js";
-export type { CodedForm, CodedValues } from "./quantised.js";
+export type { CodedForm } from "./quantised.js";
 export { inMemoryOf } from "./renamings.js";
