@@ -30,4 +30,3 @@ export function shortest(value: number): number {
   }
   return value;
 }
-
