@@ -94,7 +94,9 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
   const settingNotes =
     Object.keys(unstored).length === 0
       ? []
-      : [`GGUF files have no place for the model's settings ${Object.keys(unstored).join(", ")}, which are left out`];
+      : [
+          `GGUF files have no place for these settings of the model, which are left out: ${Object.keys(unstored).join(", ")}`,
+        ];
   return ({ type, tensorTypes }) => {
     const chosen = chooseEncodings(tensors, type, { layers, tied, is70B }, tensorTypes);
     const planned = tensors.map((tensor, i) => ({ ...tensor, encoding: chosen.encodings[i] as Encoding }));
