@@ -32,7 +32,12 @@ afterAll(() => rmSync(folder, { recursive: true }));
 function edited(logits: readonly number[], settings: LogitSettings, prompt: number[], ids: number[], minNewTokens = 0) {
   const row = Float32Array.from(logits);
   const request = { prompt, stopIds, maxNewTokens: recorded.new, minNewTokens, logits: settings };
-  return isEdited(request, ids.length) ? withEdits(row, editLogits(request, ids, (id) => row[id])) : row;
+  return isEdited(request, ids.length)
+    ? withEdits(
+        row,
+        editLogits(request, ids, (id) => row[id]),
+      )
+    : row;
 }
 
 describe("settings of generation_config.json", () => {
@@ -53,7 +58,10 @@ describe("settings of generation_config.json", () => {
       const engine = await openEngine(folder, { threads: 1 });
       const prompts = alike.map(({ prompt }) => prompt);
       const answers = await engine.generate(prompts, { maxNewTokens: recorded.new });
-      expect({ fields, answers: answers.map(({ ids }) => ids) }).toEqual({ fields, answers: alike.map(({ ids }) => ids) });
+      expect({ fields, answers: answers.map(({ ids }) => ids) }).toEqual({
+        fields,
+        answers: alike.map(({ ids }) => ids),
+      });
       const [alone] = await engine.generate(prompts.slice(0, 1), { maxNewTokens: recorded.new });
       expect(alone?.ids).toEqual(alike[0]?.ids);
       expect(engine.generationConfig.applied).toEqual(JSON.parse(fields));
@@ -72,7 +80,9 @@ describe("settings of generation_config.json", () => {
       const engine = await openEngine(folder, { threads: 1, generationConfig });
       const [answer] = await engine.generate([prompt], { maxNewTokens: recorded.new });
       answers.push([...(answer?.ids ?? [])]);
-      expect(engine.notes).toEqual(generationConfig === false ? [] : [expect.stringMatching(/repetition_penalty 1.1$/)]);
+      expect(engine.notes).toEqual(
+        generationConfig === false ? [] : [expect.stringMatching(/repetition_penalty 1.1$/)],
+      );
       await engine.close();
     }
     expect(answers[0]).toEqual(ids);
@@ -80,10 +90,26 @@ describe("settings of generation_config.json", () => {
   });
 
   it("that are not supported are named, and others are not", () => {
-    const silent = { transformers_version: "5", temperature: 0.7, num_beams: 1, do_sample: true, typical_p: 1, use_cache: true };
-    const nothing = { repetition_penalty: 1, no_repeat_ngram_size: 0, suppress_tokens: [], min_length: 0, guidance_scale: null };
+    const silent = {
+      transformers_version: "5",
+      temperature: 0.7,
+      num_beams: 1,
+      do_sample: true,
+      typical_p: 1,
+      use_cache: true,
+    };
+    const nothing = {
+      repetition_penalty: 1,
+      no_repeat_ngram_size: 0,
+      suppress_tokens: [],
+      min_length: 0,
+      guidance_scale: null,
+    };
     expect(readGenerationConfig({ ...silent, ...nothing }, "f")).toEqual({ logits: {}, applied: {}, notes: [] });
-    const { notes } = readGenerationConfig({ num_beams: 4, guidance_scale: 1.5, my_own: 1, repetition_penalty: 1.2 }, "a/f");
+    const { notes } = readGenerationConfig(
+      { num_beams: 4, guidance_scale: 1.5, my_own: 1, repetition_penalty: 1.2 },
+      "a/f",
+    );
     expect(notes).toEqual([
       "answers follow the model's own generation settings: repetition_penalty 1.2",
       "f has settings that are not supported and are not applied: num_beams, guidance_scale, my_own",
