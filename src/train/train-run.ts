@@ -156,7 +156,10 @@ async function trainOptions(prepared: PreparedRun, { run, folder, signal, onRead
     streams: streams.map((stream) => ({ batches: batchSource(stream), trained: parametersOf(stream, lora) })),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
     stopIds: await modelTextOf(source).stopIds(),
-    inputs: () => inputsOf(prepared, { signal, onRead }),
+    inputs: {
+      data: Object.fromEntries(prepared.streams.map(({ name, data }) => [`data ${name}`, data.train.digest])),
+      base: () => digestsOfBase(prepared, { signal, onRead }),
+    },
   };
 }
 
@@ -360,9 +363,9 @@ function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): 
   );
 }
 
-/** Digests of the base's weights, as fine-tuned models of one base have the same headers, and of the examples. */
-async function inputsOf(
-  { base, mask, streams }: PreparedRun,
+/** Digests of the weights of the base and of what a mask is measured from: fine-tuned models of one base have the same headers. */
+async function digestsOfBase(
+  { base, mask }: PreparedRun,
   { signal, onRead }: Pick<RunOptions, "signal" | "onRead">,
 ): Promise<Record<string, string>> {
   const first = mask?.opened.sources.get("models[0]") ?? [];
@@ -380,8 +383,7 @@ async function inputsOf(
       return [`${role} ${name}`, digests.join(" ")];
     }),
   );
-  const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
-  return Object.fromEntries([...sources, ...data]) as Record<string, string>;
+  return Object.fromEntries(sources) as Record<string, string>;
 }
 
 /** The folder that factors are merged into. @throws RecipeError if it has an adapter of its own */

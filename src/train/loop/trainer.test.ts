@@ -104,7 +104,7 @@ function optionsOf(changes: Partial<TrainOptions> = {}): TrainOptions {
       stopIds: [],
       out,
       settings,
-      inputs: async () => ({ data: "0a1b" }),
+      inputs: { data: { data: "0a1b" }, base: async () => ({}) },
     },
     trained: new Set(
       [...source.tensors.keys()].filter((name) => name.includes(".layers.2.") || name === "lm_head.weight"),
@@ -404,15 +404,17 @@ describe("a run that is stopped", () => {
     await stopAfter(3);
     const before = left();
     // Digests of a base take minutes, so what is refused without them is refused first.
-    const inputs = vi.fn(async () => ({ data: "ffff" }));
+    const readBase = vi.fn(async () => ({ base: "ffff" }));
+    const inputs = { data: { data: "0a1b" }, base: readBase };
     await expect(go({ run: runOf({ optimizer: { lr: 1 } }), inputs, resume: true })).rejects.toThrow(
       /can only resume unchanged.*\n {2}- optimizer\.lr was 0\.005 and is 1$/,
     );
     await expect(go({ inputs })).rejects.toMatchObject({ where: { option: "resume" } });
-    expect(inputs).not.toHaveBeenCalled();
-    await expect(go({ inputs, resume: true })).rejects.toThrow(
+    await expect(go({ inputs: { ...inputs, data: { data: "ffff" } }, resume: true })).rejects.toThrow(
       /can only resume unchanged.*\n {2}- data has changed since$/,
     );
+    expect(readBase).not.toHaveBeenCalled();
+    await expect(go({ inputs, resume: true })).rejects.toThrow(/can only resume unchanged.*\n {2}- base /);
     expect(left()).toEqual(before);
     cpSync(join(root, "whole"), `${out}-stateless`, { recursive: true, verbatimSymlinks: true });
     out += "-stateless";

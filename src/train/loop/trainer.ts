@@ -86,15 +86,16 @@ class Trainer {
   static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
     const { run, source, trained, lora, streams, resume } = options;
     const saved = resume ? await findState(folder.states) : undefined;
-    if (saved) requireSameRun(saved, { configuration: run, inputs: saved.inputs });
+    const { data, base } = options.inputs;
+    if (saved) requireSameRun(saved, { configuration: run, inputs: { ...saved.inputs, ...data } });
     else await folder.requireFree(options);
-    // They read the whole base: before a model is opened only where they may refuse it.
-    const given = saved && (await options.inputs());
+    // The whole base is read: before a model is opened only where that may refuse it.
+    const given = saved && { ...(await base()), ...data };
     if (saved && given) requireSameRun(saved, { configuration: run, inputs: given });
     const { threads } = run;
     const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
     try {
-      const inputs = given ?? (await options.inputs());
+      const inputs = given ?? { ...(await base()), ...data };
       const optimizer = new Optimizer(model.parameters, run.optimizer, await options.masks?.());
       if (saved) await restoreParameters(saved, optimizer.parameters);
       else await model.initialise(optimizer, run.seed);

@@ -55,8 +55,12 @@ export interface TrainOptions {
   readonly holdout: readonly TokenBatch[];
   /** Names of the tensors to reset to the base in a checkpoint of their own. */
   readonly revert?: ReadonlySet<string> | undefined;
-  /** Digests of what a run reads, by a name for messages; reads the whole base, so it is called once nothing else refuses the run. */
-  readonly inputs: () => Promise<Readonly<Record<string, string>>>;
+  /** Digests of what a run reads, by names for messages. */
+  readonly inputs: {
+    readonly data: Readonly<Record<string, string>>;
+    /** Reads the whole base, so it is called once nothing else refuses the run. */
+    readonly base: () => Promise<Readonly<Record<string, string>>>;
+  };
   /** Resume an interrupted run in `out`, to the same weights. Default: false. */
   readonly resume?: boolean | undefined;
   /** Replace an earlier run in `out`. Default: false. */
