@@ -1,6 +1,5 @@
 // Reads a plan and reports all its problems at once, with their lines. Opens no model and no data.
 import { dirname } from "node:path";
-import { exists, isFile } from "../../kit/files/index.js";
 import { RecipeError } from "../../kit/index.js";
 import {
   checkedIn,
@@ -46,10 +45,6 @@ export async function inspectPlan(source: string | ExperimentInput): Promise<Ins
   if (typeof source !== "string") {
     const where = { file: "the plan", folder: ".", format: (found: readonly Problem[]) => found.map(formatProblem) };
     return valid(inspected(checkSettings(source, KIND), where), "This is not a valid plan:");
-  }
-  if ((await exists(source)) && !(await isFile(source))) {
-    const message = `${source} is not a regular file. Save the plan as a file, because every resume reads it again.`;
-    throw RecipeError.at({ file: source }, message);
   }
   return inspectText(await readSettingsText(source, "plan"), source);
 }

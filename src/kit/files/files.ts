@@ -16,6 +16,7 @@ import {
 import { Socket } from "node:net";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { Readable } from "node:stream";
+import { setTimeout } from "node:timers/promises";
 import { bytesInPieces } from "../arrays/index.js";
 import { CheckpointError, isAnySystemError, isSystemError, OutputError } from "../errors.js";
 import { isDeeperThan } from "../json.js";
@@ -184,13 +185,19 @@ export async function staysIn(path: string, ...folders: readonly string[]): Prom
 /** To open without waiting: opening a named pipe waits for a writer, which may never come. Windows has neither. */
 export const READ_NOW = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
-/** What a pipe gives until nothing writes to it any more: nothing where nothing does, as its first writer may never come. */
+/** Milliseconds in which something has to begin to write to a pipe. */
+const WRITER_COMES = 2000;
+
+/** What a pipe gives until nothing writes to it any more; nothing if nothing begins to. */
 async function* readPipe(path: string): AsyncGenerator<Buffer> {
   const fd = openSync(path, READ_NOW);
   const first = Buffer.alloc(2 ** 16);
   try {
-    const length = readSync(fd, first);
-    if (length === 0) return closeSync(fd);
+    let length = 0;
+    for (const end = performance.now() + WRITER_COMES; length === 0; await setTimeout(10)) {
+      length = readSync(fd, first);
+      if (length === 0 && performance.now() > end) return closeSync(fd);
+    }
     yield first.subarray(0, length);
   } catch (error) {
     if (!isSystemError(error, "EAGAIN")) throw error;

@@ -1,5 +1,6 @@
 // Reads YAML and JSON files that people write, and reports all problems at once with their lines.
 
+import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isSystemError, RecipeError, usageError } from "../errors.js";
 import { readBounded } from "../files/files.js";
@@ -13,7 +14,7 @@ const MAX_BYTES = 5_000_000;
 /**
  * Reads the text of a settings file.
  * @param kind its kind for messages, such as "recipe"
- * @throws LayergraftError code `usage` if it is missing, a folder, or too large
+ * @throws LayergraftError code `usage` if it is missing, no regular file, or too large
  */
 export async function readSettingsText(file: string, kind: string): Promise<string> {
   try {
@@ -21,6 +22,10 @@ export async function readSettingsText(file: string, kind: string): Promise<stri
       requireSettings(file, kind);
       return usageError(`${file} is too large to be a ${kind}`, { file });
     };
+    // It is read again: to tell what kind it is, and by every resume.
+    const stats = await stat(file);
+    if (!stats.isFile() && !stats.isDirectory())
+      throw usageError(`${file} is not a regular file. Save the ${kind} as a file.`, { file });
     const bytes = await readBounded(file, MAX_BYTES, tooLarge);
     requireSettings(file, kind);
     // As PowerShell 5 writes text.
