@@ -37,6 +37,7 @@ export {
 } from "./errors.js";
 export { endWithParent, startGuarded } from "./guard/child.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/guarded.js";
+export { installCommand } from "./install-command.js";
 export {
   defined,
   groupBy,
