@@ -37,7 +37,6 @@ export {
 } from "./errors.js";
 export { endWithParent, startGuarded } from "./guard/child.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/guarded.js";
-export { installCommand } from "./install-command.js";
 export {
   defined,
   groupBy,

@@ -1,6 +1,7 @@
 // Loads ONNX Runtime when it is first needed, as merging and analysis work without it.
 
-import { installCommand, isSystemError, RuntimeMissingError } from "../../kit/index.js";
+import { isSystemError, RuntimeMissingError } from "../../kit/index.js";
+import { installCommand } from "../../kit/printing/index.js";
 
 /** What is used of onnxruntime-node. The package is optional, so its own types may be missing. */
 export interface Ort {

@@ -1,6 +1,7 @@
 // The parts of node-llama-cpp that are used. The package is not installed with layergraft: its binaries have 700 MB.
 
-import { installCommand, isSystemError, LayergraftError } from "../../kit/index.js";
+import { isSystemError, LayergraftError } from "../../kit/index.js";
+import { installCommand } from "../../kit/printing/index.js";
 
 /** What to compute after a token. */
 export interface NextRequest {

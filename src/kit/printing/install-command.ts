@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
-import { shellQuote } from "./printing/terminal.js";
+import { shellQuote } from "./terminal.js";
 
 /** Where layergraft is, and where a command would be typed. */
 interface Installed {
