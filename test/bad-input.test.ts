@@ -198,6 +198,33 @@ describe("options that cannot be", () => {
       /nowhere does not exist; give the folder of a LoRA adapter/,
     );
     await refused(swap("task+language", "language"), FAILED, /has no adapter_config\.json/);
+    for (const [name, file] of [
+      ["adapter-run", "adapter_config.json"],
+      ["full-run", "config.json"],
+    ] as const) {
+      mkdirSync(join(root, name, "checkpoint-8"), { recursive: true });
+      writeFileSync(join(root, name, "checkpoint-8", file), "{}");
+      symlinkSync("checkpoint-8", join(root, name, "last"));
+    }
+    await refused(
+      swap("task+adapter-run", "language"),
+      FAILED,
+      /; write a checkpoint of it after the '\+', \S+adapter-run.last$/m,
+    );
+    await refused(
+      swap("adapter-run", "language"),
+      FAILED,
+      /; write a checkpoint of it, BASE\+\S+adapter-run.last, with/,
+    );
+    await refused(
+      swap("task+full-run", "language"),
+      FAILED,
+      /; write its checkpoint without a base, \S+full-run.last$/m,
+    );
+    await refused(swap("full-run", "language"), FAILED, /; write a checkpoint of it, \S+full-run.last$/m);
+    mkdirSync(join(root, "adapter-run", "best"));
+    writeFileSync(join(root, "adapter-run", "best", "adapter_config.json"), "{}");
+    await refused(swap("task+adapter-run", "language"), FAILED, /after the '\+', \S+adapter-run.best$/m);
     await refused(swap("task/config.json", "language"), FAILED, /config\.json is a file; give the folder/);
     await refused(swap(`${"long".repeat(99)}`, "language"), FAILED, /error: .*(too long|ENAMETOOLONG)/);
   });

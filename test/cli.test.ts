@@ -432,7 +432,7 @@ describe("manners", () => {
     [
       ["swap", "my model"],
       WRONG_USAGE,
-      { message: expect.stringMatching(/ Write: layergraft swap --task 'my model' --language <source>( --json)?$/) },
+      { message: expect.stringMatching(/ Write: layergraft swap --task 'my model' --language SOURCE( --json)?$/) },
     ],
     [
       ["generate", "task", "hello"],

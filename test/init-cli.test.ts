@@ -104,7 +104,7 @@ test("doctor names what is installed, and the command that adds what is not", as
     expect(found[name]).toBe(undefined);
   }
   expect(findings.find(({ name }) => name === "node-llama-cpp")?.add).toBe(
-    "npm install node-llama-cpp --ignore-scripts",
+    `npm install --prefix ${join(import.meta.dirname, "..")} --ignore-scripts node-llama-cpp`,
   );
   expect(existsSync(join(cwd, ".layergraft-doctor"))).toBe(false);
 });

@@ -48,7 +48,7 @@ test.each([
 ])("%s", async (...args) => {
   const { status, stderr } = await start(args, { cwd: temporaryFolder(), node: WITHOUT }).ended;
   expect(stderr).toBe(
-    "error: running models needs ONNX Runtime; add it with: npm install onnxruntime-node@1.30 --ignore-scripts\n",
+    `error: running models needs ONNX Runtime; add it with: npm install --prefix ${ROOT} --ignore-scripts onnxruntime-node@1.30\n`,
   );
   expect(status).toBe(FAILED);
 });

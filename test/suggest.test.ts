@@ -161,7 +161,11 @@ describe("layergraft suggest", () => {
   it("is named by a swap that has the default's layers, and by no other", async () => {
     const roles = experts.slice(experts.indexOf("--task"));
     const swap = await layergraft(["swap", ...roles, "--dry-run"], { cwd: root });
-    expect(swap.stderr).toContain(`layergraft suggest --base BASE ${roles.join(" ")}`);
+    expect(swap.stderr).toMatch(/use layergraft suggest, whose --base is the model that both were fine-tuned from\.$/m);
+    const based = await layergraft(["swap", ...experts, "--out", "suggesting", "--quiet"], { cwd: root });
+    expect(based.stderr).not.toContain("suggest");
+    const written = await layergraft(["swap", ...experts, "--out", "suggested"], { cwd: root });
+    expect(written.stderr).toContain(`layergraft suggest ${experts.join(" ")}\n`);
     const chosen = await layergraft(["swap", ...roles, "--dry-run", "--bottom", "1", "--top", "0"], { cwd: root });
     expect(chosen.stderr).not.toContain("layergraft suggest");
     const measured = await layergraft(["swap", ...experts, "--dry-run"], { cwd: root });

@@ -25,6 +25,7 @@ import {
 } from "../kit/printing/index.js";
 import { COMMANDS } from "./command-table.js";
 import { withAdvice } from "./shared/advice.js";
+import { advisedLine } from "./shared/advised-line.js";
 import { asTyped } from "./shared/command-name.js";
 import { paletteFor, printJson } from "./shared/output.js";
 
@@ -53,6 +54,8 @@ const SENTENCES: readonly (readonly [RegExp, string])[] = [
 /** Reports a misspelled flag before a missing argument that it caused. */
 class ForgivingCommand extends Command {
   #typed: readonly string[] = [];
+  /** How many of them are neither options nor their values. */
+  #operands = 0;
 
   override createCommand(name?: string): Command {
     return new ForgivingCommand(name);
@@ -70,33 +73,21 @@ class ForgivingCommand extends Command {
     const removed = choices === undefined ? undefined : removedAdvice("choice", value);
     if (removed !== undefined) return ` ${value} ${removed}.`;
     if (choices !== undefined) return didYouMean(value, choices.split(", "));
-    if (message.includes("required option") && this.args.length > this.registeredArguments.length) {
-      return ` Write: layergraft ${this.name()} ${this.#withFlags().join(" ")}`;
+    if (message.includes("required option")) {
+      // Words before the first option are parsed with the program's own.
+      const before = this.args.slice(0, this.args.length - this.#operands);
+      const line = advisedLine(this, [...before, ...this.#typed]);
+      return line === undefined ? "" : ` Write: ${line}`;
     }
     const isExcess = message.includes("too many arguments");
     const takesPrompt = isExcess && this.options.some(({ long }) => long === "--prompt");
     return takesPrompt ? ` Pass a prompt with --prompt ${shellQuote(this.args.at(-1) ?? "")}` : "";
   }
 
-  /** What was typed, with a required option that is missing before each argument that has no place. */
-  #withFlags(): string[] {
-    const excess = this.args.slice(this.registeredArguments.length);
-    const kept = [...this.#typed];
-    for (const argument of excess) kept.splice(kept.lastIndexOf(argument), 1);
-    const missing = this.options.filter(
-      (one) => one.mandatory && this.getOptionValue(one.attributeName()) === undefined,
-    );
-    const withValue = missing.map((option) => {
-      const argument = excess.shift();
-      return argument === undefined ? option.flags.replace(/^-\w, /, "") : `${option.long} ${shellQuote(argument)}`;
-    });
-    const more = excess.map((argument) => `${missing.at(-1)?.long} ${shellQuote(argument)}`);
-    return [...withValue, ...more, ...kept.map((word) => shellQuote(word))];
-  }
-
   override parseOptions(args: string[]): ParseOptionsResult {
     this.#typed = args;
     const parsed = super.parseOptions(args);
+    this.#operands = parsed.operands.length;
     const [flag = ""] = parsed.unknown;
     const isHelp = parsed.unknown.some((argument) => argument === "--help" || argument === "-h");
     if (this.commands.length > 0 || !flag.startsWith("-") || isHelp) return parsed;
@@ -132,7 +123,7 @@ function commandOf(args: readonly string[]): string | undefined {
 }
 
 /** The program with the given command, or with a line for each command. */
-async function buildProgram(asked: string | undefined, asJson: boolean): Promise<Command> {
+export async function buildProgram(asked: string | undefined, asJson: boolean): Promise<Command> {
   const program = new ForgivingCommand("layergraft")
     .description("Merge fine-tuned language models.")
     .usage("<command> [options]")

@@ -26,7 +26,7 @@ import { modelTextOf, requireTemplate } from "./source-text.js";
 import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
 export interface OpenEngineOptions extends LoadOptions, SourceOptions {
-  /** The source, where its headers were read before and all of its files are here. Default: it is opened. */
+  /** The source, where its headers were read before and it is known to fit into memory. Default: it is opened. */
   readonly opened?: ModelSource | undefined;
   /** Whether the model must have a chat template: one without is refused before its weights are read. Default: false. */
   readonly chat?: boolean | undefined;
@@ -92,7 +92,7 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
   await loadRuntime();
   const { folder, hub, opened, chat, generationConfig = true, ...load } = options;
   const headers = opened ?? (await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } }));
-  requireEngineMemory(headers, { shared: load.shared });
+  if (!opened) requireEngineMemory(headers, { shared: load.shared });
   // Weights are read in no order that streaming could follow, and most models are run again.
   const model = isHere(headers)
     ? headers

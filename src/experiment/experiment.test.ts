@@ -64,6 +64,22 @@ beforeAll(async () => {
 
 const run = (plan: string) => runHere(file(plan));
 
+it("refuses steps that this machine has no memory for, before the first one", async () => {
+  const experiment = await openExperiment(file("plan.yaml"));
+  vi.stubEnv("LAYERGRAFT_MEMORY", "100MB");
+  try {
+    const { problems } = await previewExperiment(experiment);
+    expect(problems).toEqual([
+      expect.stringMatching(/^train math: .* training of .* needs about/),
+      expect.stringMatching(/^evaluate: .* in float32 needs about/),
+    ]);
+    await expect(runOpened(experiment)).rejects.toMatchObject({ problems });
+  } finally {
+    vi.unstubAllEnvs();
+  }
+  expect(existsSync(file("tiny.experiment/steps"))).toBe(false);
+});
+
 it("goes from a plan to a report, and computes nothing twice", async () => {
   const preview = await previewExperiment(await openExperiment(file("plan.yaml")));
   expect(preview.problems).toEqual([]);

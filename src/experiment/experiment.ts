@@ -8,6 +8,7 @@ import { formatSome, shorten } from "../kit/printing/index.js";
 import { type CheckedWorld, checkWorld, type PlanProgram, refuseProblems, spaceProblems } from "./check/check.js";
 import { type MergeNote, mergeNotes } from "./check/check-merges.js";
 import type { FetchOptions } from "./check/facts-reader.js";
+import { memoryProblems } from "./check/step-memory.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
@@ -232,7 +233,10 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
   const folder = await hubCache();
   const fetched = models.bytes + dataSets.bytes;
   const needs = new Map([[out, estimate.bytes ?? 0], ...(fetched > 0 ? [[folder, fetched] as const] : [])]);
-  const problems = [...world.problems, ...new Set(short), ...(await spaceProblems(needs))];
+  const tooLarge = await Promise.all(
+    partsOf(experiment).map(({ plan, world: own }) => memoryProblems(plan, baseOf(plan, own), leftOf(steps))),
+  );
+  const problems = [...world.problems, ...new Set([...short, ...tooLarge.flat()]), ...(await spaceProblems(needs))];
   return {
     training,
     merges: { notes: merges.flatMap(({ notes }) => notes), later: Math.max(...merges.map(({ later }) => later)) },
@@ -244,6 +248,14 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
     problems,
     programs,
   };
+}
+
+const baseOf = ({ base }: ExperimentPlan, { facts }: CheckedWorld) => facts.models.get(base)?.checkpoint;
+
+/** Which kinds of steps are left. Whatever is left, models are evaluated after it. */
+function leftOf(steps: readonly StepStatus[]) {
+  const left = steps.filter(({ state }) => state.state !== "done");
+  return { train: left.some(({ step }) => step.kind === "train"), evaluate: left.length > 0 };
 }
 
 /** @param isRunning whether a process runs the experiment */

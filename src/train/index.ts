@@ -12,7 +12,7 @@ export { dataOf, type Run, type RunInput } from "./run/run-schema.js";
 export { settleRun } from "./run/run-settings.js";
 export { describeSchedule, rateText } from "./run/schedule.js";
 export { resolveSelection } from "./run/selection.js";
-export { estimateTraining, type TrainingUse } from "./train-memory.js";
+export { estimateTraining, requireTrainingMemory, type TrainingUse } from "./train-memory.js";
 export {
   handOverRun,
   keptNotes,

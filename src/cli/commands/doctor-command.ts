@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { INSTALL_RUNTIME, loadRuntime } from "../../engine/runtime/index.js";
-import { INSTALL_LLAMA, loadLibrary } from "../../export/llama/index.js";
+import { installRuntime, loadRuntime } from "../../engine/runtime/index.js";
+import { installLlama, loadLibrary } from "../../export/llama/index.js";
 import { hubSettings } from "../../formats/hub/index.js";
 import { usageError, VERSION } from "../../kit/index.js";
 import { describeFree, freeMemory } from "../../kit/memory/index.js";
@@ -113,13 +113,13 @@ async function examine(): Promise<readonly Finding[]> {
       name: "ONNX Runtime",
       found: backends?.map(({ name, bundled }) => (bundled ? name : `${name} with its GPU libraries`)).join(", "),
       enables: "generate, chat, serve, score, eval and train with the embedded engine",
-      add: INSTALL_RUNTIME,
+      add: installRuntime(),
     },
     {
       name: "node-llama-cpp",
       found: llama,
       enables: "--backend llama: quantized models, GPUs",
-      add: INSTALL_LLAMA,
+      add: installLlama(),
     },
     {
       name: "llama.cpp",

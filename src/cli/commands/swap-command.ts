@@ -38,15 +38,17 @@ export function add(program: Command): void {
     if (options.json || options.quiet || !isDefault) return;
     const { measured: found, training = [] } = (await measured()) ?? {};
     for (const sentence of trainingSentences(training)) info(options, `note: ${sentence}`);
-    const { base = "BASE", task, language } = fields;
+    const { base, task, language } = fields;
     const words = ["--base", base, "--task", task, "--language", language].map((word) => shellQuote(String(word)));
     info(
       options,
       found
         ? `\nThese layers are the paper's default, whatever the experts changed.\nMeasured: ${found.layers}.\n` +
             `These are ${found.reason}.\nEvaluate both. To take the measured ones, add:\n  --layers ${Object(found.recipe).layers.language}`
-        : "These layers are the paper's default, whatever the experts changed. To measure where they changed, and get recipes:\n" +
-            `  layergraft suggest ${words.join(" ")}`,
+        : "These layers are the paper's default, whatever the experts changed. To measure where they changed, and get recipes" +
+            (base === undefined
+              ? ", use layergraft suggest, whose --base is the model that both were fine-tuned from."
+              : `:\n  layergraft suggest ${words.join(" ")}`),
     );
   });
 }

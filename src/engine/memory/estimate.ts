@@ -2,7 +2,7 @@
 
 import type { DecoderSpec } from "../../families/index.js";
 import type { CheckpointConfig } from "../../formats/checkpoint/index.js";
-import { type ErrorWhere, elementCount, LayergraftError } from "../../kit/index.js";
+import { type ErrorWhere, LayergraftError } from "../../kit/index.js";
 import { describeFree, type FreeMemory, freeMemory } from "../../kit/memory/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import type { Step } from "../../merge/index.js";
@@ -198,24 +198,9 @@ export function estimateInputs(
  * @throws LayergraftError code `memory`
  */
 export function requireEngineMemory(source: SizedModel, use: MemoryUse): void {
-  const elements = [...source.tensors.values()].reduce((sum, { shape }) => sum + elementCount(shape), 0);
-  const advice = ({ bytes }: FreeMemory) => {
-    const sizes = LLAMA_TYPES.map(({ type, bits }) => ({ type, size: (elements * bits) / 8 + LLAMA_PROGRAM }));
-    const fitting = sizes.find(({ size }) => size <= bytes);
-    if (!fitting) return { text: "Use a smaller model, or a machine with more memory." };
-    const { type } = fitting;
-    return { text: `llama.cpp needs less, as ${type}.`, option: "llamaType", value: type };
-  };
+  const advice = () => ({ text: "Use the backend llama, which needs less, a smaller model, or more memory." });
   requireMemory({ what: `${source.name} in float32`, estimate: estimateEngine(source, use), advice });
 }
-
-/** Bits of a weight in llama.cpp's usual types. */
-const LLAMA_TYPES = [
-  { type: "q8_0", bits: 8.5 },
-  // 4.9 in the file, which stays mapped while llama.cpp packs them again for the processor.
-  { type: "q4_k_m", bits: 8 },
-];
-const LLAMA_PROGRAM = 500e6;
 
 /**
  * Refuses texts for which an open model has no memory left.

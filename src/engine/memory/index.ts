@@ -8,6 +8,7 @@ export {
   type MemoryEstimate,
   type MemoryUse,
   programBytes,
+  requireEngineMemory,
   requireMemory,
   summed,
   tokensOf,

@@ -1,5 +1,5 @@
 export { type Chunks, chunksOfLogits } from "./chunks.js";
-export { INSTALL_RUNTIME, loadRuntime } from "./load-runtime.js";
+export { installRuntime, loadRuntime } from "./load-runtime.js";
 export { type Emitter, lowerGraph, type Weight } from "./lower.js";
 export type { ExternalData } from "./onnx.js";
 export { openSession, type Session, type TensorValue } from "./session.js";

@@ -1,6 +1,7 @@
 // Loads ONNX Runtime when it is first needed, as merging and analysis work without it.
 
 import { isSystemError, RuntimeMissingError } from "../../kit/index.js";
+import { installCommand } from "../../kit/printing/index.js";
 
 /** What is used of onnxruntime-node. The package is optional, so its own types may be missing. */
 export interface Ort {
@@ -29,8 +30,8 @@ export interface OrtTensor {
 // A string, so that the sources compile without the package.
 const PACKAGE: string = "onnxruntime-node";
 
-/** The command that adds it. Its install script only fetches files for CUDA. */
-export const INSTALL_RUNTIME = "npm install onnxruntime-node@1.30 --ignore-scripts";
+/** What adds it. Its install script only fetches files for CUDA. */
+export const installRuntime = (): string => installCommand("onnxruntime-node@1.30");
 
 let loaded: Promise<Ort> | undefined;
 
@@ -71,7 +72,7 @@ function missing(error: unknown): RuntimeMissingError {
     );
   }
   if (notFound) {
-    return new RuntimeMissingError(`running models needs ONNX Runtime; add it with: ${INSTALL_RUNTIME}`, {}, error);
+    return new RuntimeMissingError(`running models needs ONNX Runtime; add it with: ${installRuntime()}`, {}, error);
   }
   return new RuntimeMissingError(
     `running models needs ONNX Runtime, and onnxruntime-node does not load on ${here}: ${message}; on Linux its binary needs glibc (Alpine has another library); ${rest}`,

@@ -242,7 +242,7 @@ describe("where ONNX Runtime is missing", () => {
     expect(absent).toBeInstanceOf(LayergraftError);
     expect(absent).toMatchObject({ code: "runtime", name: "RuntimeMissingError" });
     expect((absent as Error).message).toBe(
-      "running models needs ONNX Runtime; add it with: npm install onnxruntime-node@1.30 --ignore-scripts",
+      "running models needs ONNX Runtime; add it with: npm install --ignore-scripts onnxruntime-node@1.30",
     );
   });
 

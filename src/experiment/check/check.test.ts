@@ -269,7 +269,7 @@ it("llama.cpp is missing, or does not run the models", async () => {
   const plan = await planGguf(await openModelSource(file("bytes")), { type: "q4_0" });
   expect(gguf).toEqual({ bytes: plan.layout.bytes, folder: file("cache/gguf"), mostBytes: 50e9 });
   expect((await worldOf("bytes", file("nothing.js"))).problems).toEqual([
-    "line 3: evaluate.backend: llama.cpp is not installed. Install it next to layergraft: npm install node-llama-cpp --ignore-scripts (with -g if layergraft is installed globally). The embedded engine (backend engine) needs no installation.",
+    "line 3: evaluate.backend: llama.cpp is not installed (add it with: npm install --ignore-scripts node-llama-cpp). The embedded engine (backend engine) needs no installation.",
   ]);
   cpSync(file("base"), file("words"), { recursive: true });
   writeWordTokenizer(file("words"));

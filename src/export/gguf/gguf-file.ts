@@ -56,7 +56,7 @@ export function layOutGguf(metadata: ReadonlyMap<string, MetadataValue>, tensors
   for (const [key, value] of metadata) {
     writer.string(key);
     writer.u32(VALUE_TYPES[value.type]);
-    if (value.type === "array") writer.array(value);
+    if (value.type === "array") writer.raw(encodedArray(value));
     else writer.scalar(value.type, value.value);
   }
   let end = 0;
@@ -115,16 +115,42 @@ class Writer {
     else this.raw(Buffer.from(Float32Array.of(Number(value)).buffer));
   }
 
-  array({ of, value }: MetadataValue & { type: "array" }): void {
-    this.u32(VALUE_TYPES[of]);
-    this.u64(value.length);
-    if (of === "string") for (const entry of value as readonly string[]) this.string(entry);
-    else if (of === "f32") this.raw(Buffer.from(Float32Array.from(value as readonly number[]).buffer));
-    else if (of === "i32") this.raw(Buffer.from(Int32Array.from(value as readonly number[]).buffer));
-    else this.raw(Buffer.from(Uint8Array.from(value as readonly number[])));
-  }
-
   end(): Buffer {
     return Buffer.concat(this.#parts);
   }
+}
+
+/** Arrays that were written before: a tokenizer's are the same for each type that a model is planned as. */
+const encodedArrays = new WeakMap<MetadataValue, Buffer>();
+
+function encodedArray(array: MetadataValue & { readonly type: "array" }): Buffer {
+  const known = encodedArrays.get(array);
+  if (known) return known;
+  const { of, value } = array;
+  const head = Buffer.alloc(12);
+  head.writeUInt32LE(VALUE_TYPES[of]);
+  head.writeBigUInt64LE(BigInt(value.length), 4);
+  const encoded = Buffer.concat([head, valuesOf(array)]);
+  encodedArrays.set(array, encoded);
+  return encoded;
+}
+
+function valuesOf({ of, value }: MetadataValue & { readonly type: "array" }): Buffer {
+  if (of === "string") return encodedStrings(value as readonly string[]);
+  if (of === "f32") return Buffer.from(Float32Array.from(value as readonly number[]).buffer);
+  if (of === "i32") return Buffer.from(Int32Array.from(value as readonly number[]).buffer);
+  return Buffer.from(Uint8Array.from(value as readonly number[]));
+}
+
+/** In one buffer: vocabularies have hundreds of thousands of strings. */
+function encodedStrings(strings: readonly string[]): Buffer {
+  const bytes = Buffer.alloc(strings.reduce((sum, one) => sum + 8 + Buffer.byteLength(one), 0));
+  let at = 0;
+  for (const one of strings) {
+    const length = bytes.write(one, at + 8);
+    // Lengths have 64 bits, of which a string needs 32.
+    bytes.writeUInt32LE(length, at);
+    at += 8 + length;
+  }
+  return bytes;
 }

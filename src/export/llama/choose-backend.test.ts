@@ -71,12 +71,25 @@ describe("the backend of a model", () => {
     expect(choice).toEqual({ name: "llama", type: "q8_0" });
     expect(reason).toMatch(/^q8_0, as float32 needs .*, and LAYERGRAFT_MEMORY is .*$/);
     await expect(choose({ load: missing })).rejects.toThrow(
-      /^wide in float32 needs about .*\. llama\.cpp needs about .* as q8_0\. Install it next to layergraft: npm install node-llama-cpp/,
+      /^wide in float32 needs about .*\. llama\.cpp needs about .* as q8_0\. llama\.cpp is not installed \(add it with: npm install --ignore-scripts node-llama-cpp\)\.$/,
     );
     setFree(llama);
     await expect(choose({ load: missing })).rejects.toThrow(
-      `llama.cpp needs about ${formatBytes(llama)} as q8_0. Install`,
+      `llama.cpp needs about ${formatBytes(llama)} as q8_0. llama.cpp is not installed`,
     );
+  });
+
+  it("is refused where the engine is named, with the type that fits", async () => {
+    const { engine } = await sizes();
+    setFree(engine - 1);
+    for (const named of [{ backend: "engine" }, { providers: ["cpu"] }] as const) {
+      const refused = await choose(named).catch((error: unknown) => error);
+      expect(refused).toMatchObject({ code: "memory", where: { option: "llamaType", value: "q8_0" } });
+      expect(String(refused)).toMatch(/llama\.cpp needs about .* as q8_0\.$/);
+      await expect(choose({ ...named, load: missing })).rejects.toThrow(/llama\.cpp is not installed \(add it with/);
+    }
+    setFree(engine);
+    expect(await choose({ backend: "engine" })).toEqual({ name: "engine", reason: "as given" });
   });
 
   it("is none where nothing fits", async () => {

@@ -2,7 +2,13 @@
 
 import { isAbsolute, join } from "node:path";
 import { type EngineSource, type ModelSource, openModelSource } from "../../engine/index.js";
-import { estimateEngine, fitsIn, type MemoryEstimate, requireMemory } from "../../engine/memory/index.js";
+import {
+  estimateEngine,
+  fitsIn,
+  type MemoryAdvice,
+  type MemoryEstimate,
+  requireMemory,
+} from "../../engine/memory/index.js";
 import { loadRuntime } from "../../engine/runtime/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
 import { LayergraftError, usageError } from "../../kit/index.js";
@@ -11,7 +17,7 @@ import { formatBytes } from "../../kit/printing/index.js";
 import { isRecipeFile } from "../../merge/index.js";
 import { ggufPlanner } from "../gguf/plan-gguf.js";
 import { FILE_TYPE_NAMES, type FileType } from "../gguf/tensor-types.js";
-import { INSTALL_LLAMA, loadLibrary } from "./library.js";
+import { llamaMissing, loadLibrary } from "./library.js";
 import { estimateExport } from "./llama-memory.js";
 
 /** Backends that run a model in this process. */
@@ -81,8 +87,10 @@ export function namedBackend(
 }
 
 /**
- * The backend that a model runs in. Reads headers where nothing names it, and downloads no weights.
- * @throws LayergraftError code `usage` for options that do not go together; code `memory` if none fits
+ * The backend that a model runs in. Reads headers, but for llama.cpp where that is named, and downloads no weights.
+ * @returns with `opened`, the source of those headers. The engine fits into memory where it is chosen.
+ * @throws LayergraftError code `usage` for options that do not go together; code `memory` if none fits, or the engine
+ *   that is named
  */
 export async function chooseBackend(
   source: EngineSource,
@@ -90,8 +98,8 @@ export async function chooseBackend(
 ): Promise<{ readonly choice: BackendChoice; readonly opened?: ModelSource }> {
   const { backend, type, prefer = "exact" } = options;
   const named = namedBackend(source, options);
-  if (named !== undefined) {
-    const reason = backend ? "as given" : isGguf(source) ? "a GGUF file" : type ? "for its type" : "for its providers";
+  if (named === "llama") {
+    const reason = backend ? "as given" : isGguf(source) ? "a GGUF file" : "for its type";
     return { choice: { name: named, type, reason } };
   }
   const { folder, hub } = options;
@@ -101,14 +109,15 @@ export async function chooseBackend(
     () => undefined,
     (error: unknown) => error,
   );
-  if (missing !== undefined && !(await llama())) throw missing;
+  if (missing !== undefined && (named || !(await llama()))) throw missing;
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } });
   const estimate = estimateEngine(opened, { shared: options.shared });
   const free = freeMemory();
   const fits = missing === undefined && fitsIn(estimate, free);
-  const usual = { choice: { name: "engine", reason: "the default" } as const, opened };
+  const reason = named === undefined ? "the default" : backend ? "as given" : "for its providers";
+  const usual = { choice: { name: "engine", reason } as const, opened };
   const isQuick = estimate.weights < QUICK;
-  if (fits && (prefer === "exact" || isQuick || !(await isWritten(source, folder)))) return usual;
+  if (fits && (named || prefer === "exact" || isQuick || !(await isWritten(source, folder)))) return usual;
   const library = await llama();
   if (fits && !library) return usual;
   const exports = await estimateExports(opened);
@@ -119,11 +128,12 @@ export async function chooseBackend(
   if (fits) {
     return fitting?.type === DEFAULT_TYPE ? inLlama("for speed; the backend engine computes in float32") : usual;
   }
-  if (fitting && library) {
+  if (fitting && library && !named) {
     if (missing !== undefined) return inLlama("as ONNX Runtime is not installed");
     return inLlama(`as float32 needs ${formatBytes(estimate.total)}, and ${describeFree(free)}`);
   }
-  requireMemory({ what: `${opened.name} in float32`, estimate, advice: () => ({ text: adviceOf(exports, fitting) }) });
+  const advice = () => adviceOf(exports, fitting, library !== undefined);
+  requireMemory({ what: `${opened.name} in float32`, estimate, advice }, free);
   return usual;
 }
 
@@ -143,13 +153,18 @@ async function estimateExports(source: ModelSource): Promise<readonly SizedExpor
   }
 }
 
-/** What to do about a model that does not fit, where llama.cpp is not installed or does not help. */
-function adviceOf(exports: readonly SizedExport[] | LayergraftError, fitting: SizedExport | undefined): string {
-  if (exports instanceof LayergraftError) return exports.message;
+/** What to do about a model that does not fit into the engine, where llama.cpp is not chosen. */
+function adviceOf(
+  exports: readonly SizedExport[] | LayergraftError,
+  fitting: SizedExport | undefined,
+  isInstalled: boolean,
+): MemoryAdvice {
+  if (exports instanceof LayergraftError) return { text: exports.message };
   const smallest = exports.reduce((a, b) => (a.size.total <= b.size.total ? a : b));
   const needs = ({ type, size }: SizedExport) => `llama.cpp needs about ${formatBytes(size.total)} as ${type}`;
-  if (!fitting) return `${needs(smallest)}, which is too much, too.`;
-  return `${needs(fitting)}. Install it next to layergraft: ${INSTALL_LLAMA}.`;
+  if (!fitting) return { text: `${needs(smallest)}, which is too much, too.` };
+  const way = { option: "llamaType", value: fitting.type };
+  return isInstalled ? { text: `${needs(fitting)}.`, ...way } : { text: `${needs(fitting)}. ${llamaMissing()}` };
 }
 
 /** Whether a source is on a disk as it is run: what a recipe computes would be exported for each change of it. */

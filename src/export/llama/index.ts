@@ -7,6 +7,6 @@ export {
   DEFAULT_TYPE,
   isGguf,
 } from "./choose-backend.js";
-export { INSTALL_LLAMA, loadLibrary } from "./library.js";
+export { installLlama, loadLibrary } from "./library.js";
 export { estimateExport, estimateGguf } from "./llama-memory.js";
 export { checkLlama, type ExportOutlook, type OpenLlamaOptions, openLlama } from "./open-llama.js";

@@ -1,6 +1,7 @@
 // The parts of node-llama-cpp that are used. The package is not installed with layergraft: its binaries have 700 MB.
 
 import { isSystemError, LayergraftError } from "../../kit/index.js";
+import { installCommand } from "../../kit/printing/index.js";
 
 /** What to compute after a token. */
 export interface NextRequest {
@@ -138,7 +139,9 @@ export interface LlamaLibrary {
 
 const PACKAGE: string = "node-llama-cpp";
 /** The command that adds the package. */
-export const INSTALL_LLAMA = "npm install node-llama-cpp --ignore-scripts";
+export const installLlama = (): string => installCommand(PACKAGE);
+/** That it is missing and how to add it, as a sentence. */
+export const llamaMissing = (): string => `llama.cpp is not installed (add it with: ${installLlama()}).`;
 
 /**
  * Loads node-llama-cpp.
@@ -154,8 +157,7 @@ export async function loadLibrary(
     if (!isSystemError(error, "ERR_MODULE_NOT_FOUND") && !isSystemError(error, "MODULE_NOT_FOUND")) throw error;
     throw new LayergraftError(
       "runtime",
-      `llama.cpp is not installed. Install it next to layergraft: ${INSTALL_LLAMA} (with -g if layergraft is installed globally). ` +
-        "The embedded engine (backend engine) needs no installation.",
+      `${llamaMissing()} The embedded engine (backend engine) needs no installation.`,
       { option: "backend" },
       error,
     );

@@ -576,7 +576,9 @@ describe("what cannot be opened", () => {
       "model.gguf has no chat template. Prompt it with text",
     );
     const missing = Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" });
-    expect(await refusal({}, { load: () => Promise.reject(missing) })).toMatch(/npm install node-llama-cpp/);
+    expect(await refusal({}, { load: () => Promise.reject(missing) })).toMatch(
+      /npm install --ignore-scripts node-llama-cpp/,
+    );
   });
 
   it("is a context without memory", async () => {

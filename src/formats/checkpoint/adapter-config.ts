@@ -1,9 +1,11 @@
 // Reads adapter_config.json: what a LoRA adapter is, and the rank and scale of each module.
 
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { exists, readJsonObject } from "../../kit/files/index.js";
 import { CheckpointError, guardedPatterns, isFloatDType, isObject } from "../../kit/index.js";
 import type { TensorInfo } from "../safetensors/header.js";
+import { checkpointOfRun } from "../safetensors/training-run.js";
 
 export const ADAPTER_CONFIG = "adapter_config.json";
 
@@ -117,12 +119,13 @@ const CHANGES_BASE = /^(pissa|olora|corda|loftq|lora_ga)/i;
 export async function readAdapterConfig(path: string): Promise<AdapterConfig> {
   const file = join(path, ADAPTER_CONFIG);
   if (!(await exists(file))) {
-    throw new CheckpointError(
-      `${path} has no ${ADAPTER_CONFIG}; give the folder of a PEFT LoRA adapter after the '+'`,
-      {
-        file: path,
-      },
-    );
+    const checkpoint = checkpointOfRun(path, await readdir(path).catch(() => []));
+    const wanted = checkpoint?.isAdapter
+      ? `is the folder of a training run; write a checkpoint of it after the '+', ${checkpoint.path}`
+      : checkpoint
+        ? `is the folder of a training run of all weights, not an adapter; write its checkpoint without a base, ${checkpoint.path}`
+        : `has no ${ADAPTER_CONFIG}; give the folder of a PEFT LoRA adapter after the '+'`;
+    throw new CheckpointError(`${path} ${wanted}`, { file: path });
   }
   const json = await readJsonObject(file);
   if (json.peft_type !== "LORA") {

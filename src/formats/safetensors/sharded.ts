@@ -7,6 +7,7 @@ import { CheckpointError, FormatError, isSystemError } from "../../kit/index.js"
 import { formatSome } from "../../kit/printing/index.js";
 import { quote } from "./header-json.js";
 import { openSafetensors, type SafetensorsFile } from "./reader.js";
+import { checkpointOfRun } from "./training-run.js";
 
 export const INDEX_FILE = "model.safetensors.index.json";
 export const SINGLE_FILE = "model.safetensors";
@@ -112,9 +113,12 @@ function weightFiles(folder: string, names: readonly string[], source: string): 
       { file: folder },
     );
   }
-  if (names.includes("last")) {
+  const checkpoint = checkpointOfRun(folder, names);
+  if (checkpoint) {
+    const base = checkpoint.isAdapter ? "BASE+" : "";
+    const whose = checkpoint.isAdapter ? ", with the folder of its base model in place of BASE" : "";
     throw new CheckpointError(
-      `${source} is the folder of a run of training; give one of its checkpoints, ${join(folder, "last")}`,
+      `${source} is the folder of a training run; write a checkpoint of it, ${base}${checkpoint.path}${whose}`,
       { file: folder },
     );
   }

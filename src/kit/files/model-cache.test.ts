@@ -22,6 +22,7 @@ import {
   markWhileHeld,
   modelCacheSettings,
   requireCacheSpace,
+  requireWhole,
 } from "./model-cache.js";
 
 let root: string;
@@ -156,6 +157,31 @@ describe("the cache of models", () => {
     }
     await cachedFile(file("c", 10), { folder: root, mostBytes: 30 });
     expect(names()).toEqual(["a.gguf", "b.gguf", "c.gguf"]);
+  });
+
+  it("deletes a file that may not be whole before the folder that says so", async () => {
+    const settings = { folder: root, mostBytes: 30 };
+    mkdirSync(folder);
+    for (const clear of [() => cachedFile(file("c", 30), settings), () => clearCache(settings)]) {
+      writeFileSync(join(folder, "early.gguf"), "");
+      mkdirSync(join(folder, "early.gguf.partial"));
+      writeFileSync(join(folder, "early.gguf.partial", "data"), "x".repeat(20));
+      // The file is the last one in order.
+      await markUsed(join(folder, "early.gguf"));
+      await clear();
+      expect(names().filter((name) => name.startsWith("early"))).toEqual([]);
+    }
+  });
+
+  it("is not whole where another process has just deleted it, to write it again", async () => {
+    const path = join(folder, "early.gguf");
+    mkdirSync(`${path}.partial`, { recursive: true });
+    const lock = await takeLock(`${path}.partial`);
+    expect(await requireWhole(path)).toBe(false);
+    writeFileSync(path, "");
+    expect(await requireWhole(path)).toBe(true);
+    await lock.release();
+    expect([await requireWhole(path), existsSync(path)]).toEqual([false, false]);
   });
 
   it("has one limit for files of all kinds, and keeps those that a new one is used with", async () => {

@@ -110,7 +110,8 @@ export async function requireCacheSpace(bytes: number, settings: ModelCacheSetti
  */
 export async function requireWhole(path: string): Promise<boolean> {
   const partial = path + PARTIAL;
-  if ((await isLocked(partial)) || !(await exists(partial))) return true;
+  // Another process may have deleted it before it locked the folder.
+  if ((await isLocked(partial)) || !(await exists(partial))) return exists(path);
   await rm(path, { force: true });
   return false;
 }
@@ -202,7 +203,10 @@ const isInUse = async ({ path, isPartial }: CacheEntry): Promise<boolean> => isP
 
 /** @returns whether it is gone */
 function deleteEntry({ path }: CacheEntry): Promise<boolean> {
-  return rm(path, { recursive: true, force: true }).then(
+  // A folder beside a file says that it may not be whole, so it is not deleted before the file.
+  const file = path.endsWith(PARTIAL) ? rm(path.slice(0, -PARTIAL.length), { force: true }) : Promise.resolve();
+  const all = file.then(() => rm(path, { recursive: true, force: true }));
+  return all.then(
     () => true,
     () => false,
   );

@@ -10,6 +10,7 @@ export {
   plural,
   shorten,
 } from "./format.js";
+export { installCommand } from "./install-command.js";
 export { removedAdvice } from "./removed.js";
 export { redactor } from "./secrets.js";
 export { closest, didYouMean, suggestName } from "./spelling.js";

@@ -17,7 +17,7 @@ import {
   type UploadResult,
   uploadFiles,
 } from "../../formats/hub/index.js";
-import { INDEX_FILE, openSafetensors, openShards } from "../../formats/safetensors/index.js";
+import { checkpointOfRun, INDEX_FILE, openSafetensors, openShards } from "../../formats/safetensors/index.js";
 import { digestOf, exists, isFile, rewrittenJson } from "../../kit/files/index.js";
 import { type CallOptions, CheckpointError, isSystemError, usageError, VERSION } from "../../kit/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
@@ -171,11 +171,11 @@ async function namesOf(folder: string): Promise<string[]> {
       : refusal(`${folder} is not a folder; give the folder of a model or adapter`, error);
   });
   if (names.some((name) => CONFIGS.includes(name) || isGgufName(name))) return names.sort();
-  const checkpoint = ["best", "last"].find((name) => names.includes(name));
+  const checkpoint = checkpointOfRun(folder, names);
   throw refusal(
     checkpoint === undefined
       ? `${folder} is not a model or adapter: it has neither config.json nor ${ADAPTER_CONFIG}`
-      : `${folder} is a training run, not a model. Push one of its checkpoints, such as ${join(folder, checkpoint)}.`,
+      : `${folder} is a training run, not a model. Push one of its checkpoints, such as ${checkpoint.path}.`,
   );
 }
 
