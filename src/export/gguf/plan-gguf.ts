@@ -76,8 +76,9 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
 
   const parts = await loadSourceTokenizerParts(source);
   const stopIds = await modelTextOf(source).stopIds();
-  const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name, stopIds, architecture.tokenizer);
   const template = await loadSourceTemplate(source);
+  const { vocabularySize: rows } = spec;
+  const tokenizer = tokenizerMetadata(parts, rows, source.name, stopIds, architecture.tokenizer, template?.source);
   const described: readonly (readonly [string, MetadataValue])[] = [
     ...decoderMetadata(spec, architecture),
     ...(await curveMetadata(source, spec)),
@@ -141,6 +142,11 @@ function notesOf(spec: DecoderSpec, { windows, roundsYarn }: LlamaCpp, unused: r
   if (recurrence?.leastStep) {
     notes.push(
       `llama.cpp has no least step of the state space, here ${recurrence.leastStep}, so answers differ a little`,
+    );
+  }
+  if (rope?.dynamic) {
+    notes.push(
+      `llama.cpp does not stretch its rotation with the text (dynamic), so answers are wrong past ${rope.dynamic.above} positions: use a context of at most ${rope.dynamic.above}`,
     );
   }
   if (rope?.long) {

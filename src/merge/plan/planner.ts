@@ -27,6 +27,7 @@ import { planFp8 } from "./fp8-plan.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { withDType } from "./output-dtypes.js";
 import { compareWeights, type Relatedness } from "./relatedness.js";
+import { roundAdapters } from "./rounded-adapters.js";
 import { copiesCodes, keepsTogether } from "./stored-plan.js";
 
 /** A plan with its opened checkpoints. */
@@ -142,6 +143,7 @@ class Planner {
     const builder = this.#builder;
     for (const note of notes) builder.note(note);
     await builder.openAll(this.#recipe, "");
+    roundAdapters(builder.sources, this.#recipe.lora_merge_dtype);
     if (isOnFactors(this.#recipe)) {
       requireOneBase([...builder.sources]);
       for (const [label, factors] of factorSources(this.#recipe, builder.sources)) builder.sources.set(label, factors);
