@@ -96,6 +96,42 @@ export async function checkMerges(
   return { problems, notes };
 }
 
+export interface MergeNote {
+  /** The merge in the plan. */
+  readonly name: string;
+  readonly note: string;
+}
+
+/** In place of an expert that is not here yet. */
+const TO_COME = "(to come)";
+
+/** What planning each merge notes, in its default configuration of the first experts; `later`: merges that need experts to come. */
+export async function mergeNotes(
+  plan: ExperimentPlan,
+  facts: ReadFacts,
+  folder: string,
+): Promise<{ readonly notes: readonly MergeNote[]; readonly later: number }> {
+  const base = facts.models.get(plan.base);
+  const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
+  const folderOf = (model: Member | "base") =>
+    (model === "base" ? base : facts.models.get(folderOfMember(model, plan) ?? ""))?.folder ?? TO_COME;
+  const [notes, rounds] = [[] as MergeNote[], laterMerges(plan)];
+  let later = 0;
+  for (const merge of plan.merges) {
+    if (!merge.recipe || rounds.has(merge.name)) continue;
+    const bound = checkedRecipes(merge, sourcesIn(plan), folderOf).find(({ isDefault }) => isDefault)?.bound;
+    if (!bound) continue;
+    if (JSON.stringify(bound).includes(TO_COME)) {
+      later++;
+      continue;
+    }
+    // An error is among the plan's problems already.
+    const planned = await planRecipe(bound as unknown as RecipeInput, { folder, opened }).catch(() => undefined);
+    for (const note of planned?.plan.notes ?? []) notes.push({ name: merge.name, note });
+  }
+  return { notes, later };
+}
+
 /** A checkpoint with the element types of an expert's files. */
 function savedAs(base: Checkpoint, member: Member, plan: ExperimentPlan, facts: ReadFacts): Checkpoint {
   const run = plan.experts[member.expertGroup ?? ""]?.train?.runs[0]?.settings;

@@ -1,5 +1,5 @@
-export { blockOf, compareParts, type Part } from "../../families/index.js";
-export { ADAPTER_WEIGHTS, type LowRankForm } from "./adapter.js";
+export { blockOf, compareParts, isMatrix, type Part } from "../../families/index.js";
+export { ADAPTER_WEIGHTS } from "./adapter.js";
 export { ADAPTER_CONFIG } from "./adapter-config.js";
 export { adapterConfig, factorNames, factorOf, peftName, peftTargets } from "./adapter-files.js";
 export {

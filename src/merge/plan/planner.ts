@@ -187,7 +187,7 @@ class Planner {
     const isSuspicious = changes !== undefined && changes.byLanguage > changes.layers / 2;
     if (isSuspicious) {
       builder.note(
-        `language changed ${changes.byLanguage} of the ${plural(changes.layers, "layer")} that are taken from task more than task did; check that the experts are not swapped`,
+        `of ${plural(changes.layers, "layer")} from task, language changed ${changes.byLanguage} more than task did; check that the experts are not swapped`,
       );
     }
     const packed = steps.filter(

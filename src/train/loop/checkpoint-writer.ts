@@ -105,7 +105,7 @@ async function writeWeights(
           const dtype = step.dtype as KernelDType;
           const before = baseOf(step);
           if (dtype === "F32" || !before) return encodeValues(converter, name, dtype, weights);
-          return encodeMeasured(converter, name, dtype, weights, rounding, before);
+          return encodeMeasured(converter, name, dtype, weights, rounding, { before, isNorm: shape.length === 1 });
         }
         if (!isStored(step)) return computed(step);
         const stored = resolver.stored(step.value) as CheckpointTensor;
