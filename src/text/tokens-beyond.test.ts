@@ -21,7 +21,7 @@ describe("tokens without a row of the embedding", () => {
     const { ids, notes } = tokensBeyond(parts(), 3, { ...where, template: "{{ messages }}<eos>" });
     expect([...ids]).toEqual([3, 4]);
     expect(notes).toEqual([
-      "the tokenizer has 2 tokens beyond the 3 rows of the embedding: <image>, <pad>; they are left out, as the model cannot read them",
+      "the tokenizer has 2 tokens beyond the 3 rows of the embedding, which the export leaves out: <image>, <pad>",
     ]);
   });
 

@@ -23,12 +23,16 @@ export function tokensBeyond(
   const beyond = new Map(all.flatMap(([token, id]) => (id >= rows ? [[id, token] as const] : [])));
   if (beyond.size === 0) return { ids: new Set(), notes: [] };
   const tokens = [...beyond.values()];
-  const what = `tokenizer has ${plural(tokens.length, "token")} beyond the ${rows} rows of the embedding: ${formatSome(tokens)}`;
+  const count = `${plural(tokens.length, "token")} beyond the ${rows} rows of the embedding`;
   const ends = new Set([...before, ...after, special.get("bos_token"), special.get("eos_token")]);
   const apart = new Set(added.map(({ id }) => id));
   // Tokens of the model itself are parts of others.
   if ([...beyond].some(([id, token]) => ends.has(id) || !apart.has(id) || template.includes(token))) {
-    throw new CheckpointError(`${name} cannot be exported as ${format}: its ${what}.`, { file: name });
+    throw new CheckpointError(
+      `${name} cannot be exported as ${format}: its tokenizer has ${count}: ${formatSome(tokens)}.`,
+      { file: name },
+    );
   }
-  return { ids: new Set(beyond.keys()), notes: [`the ${what}; they are left out, as the model cannot read them`] };
+  const note = `the tokenizer has ${count}, which the export leaves out: ${formatSome(tokens)}`;
+  return { ids: new Set(beyond.keys()), notes: [note] };
 }

@@ -175,6 +175,25 @@ describe("the folder", () => {
     });
   });
 
+  it("has no tokens that the embedding has no row for, with a warning, and is refused if words are made of one", async () => {
+    const model = await writeWide(join(folder, "beyond"), 3);
+    const path = join(model, "tokenizer.json");
+    const json = readJson(model, "tokenizer.json") as { model: { vocab: Record<string, number> } };
+    const added = [4999, 5000].map((id) => ({ id, content: `<${id}>`, special: true }));
+    const rest = Object.fromEntries(Array.from({ length: 4979 }, (_, i) => [`w${i}`, 20 + i]));
+    const vocab = { ...json.model.vocab, ...rest };
+    writeFileSync(path, JSON.stringify({ ...json, model: { ...json.model, vocab }, added_tokens: added }));
+    const { out, written } = await exported(model, "beyond-q8", "q8");
+    expect(written.warnings).toEqual([
+      "the tokenizer has 1 token beyond the 5000 rows of the embedding, which the export leaves out: <5000>",
+    ]);
+    expect(readJson(out, "tokenizer.json")).toMatchObject({ model: { vocab }, added_tokens: added.slice(0, 1) });
+    writeFileSync(path, JSON.stringify({ ...json, model: { ...json.model, vocab: { ...vocab, z: 4999, zz: 5000 } } }));
+    await expect(exported(model, "beyond-q8-again", "q8")).rejects.toThrow(
+      /cannot be exported as ONNX: its tokenizer has 1 token beyond the 5000 rows of the embedding: zz/,
+    );
+  });
+
   it("is written whole or not at all", async () => {
     const source = await openModelSource(first);
     const plan = planOnnx(source, { type: "fp16" });
