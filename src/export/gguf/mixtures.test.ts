@@ -20,7 +20,7 @@ it("gpt-oss has another range of pairs, as a note says", async () => {
 it("a rotation that is stretched with the text holds up to its first context, as a note says", async () => {
   const { notes } = await exportModel(await copyDecoder(folder, "llama-dynamic", {}, all));
   expect(notes).toContain(
-    "llama.cpp does not stretch its rotation with the text (dynamic), so answers are wrong past 8 positions: use a context of at most 8",
+    "llama.cpp does not stretch the rotation with the text (dynamic), so the file supports 8 positions, and the original 20",
   );
 });
 

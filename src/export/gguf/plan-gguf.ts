@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTextOf } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
-import { FAMILIES, findFamily, graphOf, type LlamaCpp } from "../../families/index.js";
+import { FAMILIES, findFamily, graphOf, type LlamaCpp, longestContext } from "../../families/index.js";
 import { textOf } from "../../formats/checkpoint/index.js";
 import { PENALTY_KEY } from "../../formats/gguf/index.js";
 import type { Encoding } from "../../kernels/index.js";
@@ -162,7 +162,7 @@ function notesOf(spec: DecoderSpec, { windows, roundsYarn }: LlamaCpp, unused: r
   }
   if (rope?.dynamic) {
     notes.push(
-      `llama.cpp does not stretch its rotation with the text (dynamic), so answers are wrong past ${rope.dynamic.above} positions: use a context of at most ${rope.dynamic.above}`,
+      `llama.cpp does not stretch the rotation with the text (dynamic), so the file supports ${rope.dynamic.above} positions, and the original ${longestContext(spec)}`,
     );
   }
   if (rope?.long) {

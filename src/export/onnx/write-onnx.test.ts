@@ -135,6 +135,13 @@ describe("quantized types", () => {
   });
 });
 
+it("of a dynamic rotation holds up to its first context, as a note says", async () => {
+  const source = await openModelSource(join(import.meta.dirname, "../../../test/fixtures/decoders/llama-dynamic"));
+  expect(planOnnx(source, { type: "fp32" }).notes).toContain(
+    "the exported model supports 8 positions, and the original 20",
+  );
+});
+
 describe("the folder", () => {
   it("of a recipe has the bytes of the merged model's, on any number of threads and in any number of files", async () => {
     const opened = await planRecipe({ ...recipe, dtype: "float32" });

@@ -21,8 +21,15 @@ export const ofConfig = ({ asStored }: Checkpoint) => (asStored ? OF_CONFIG : [.
 /** The folder of a configuration. That of the tokenizer is another one after a transplant. */
 export const homeOf = ({ config }: Checkpoint) => dirname(config.file);
 
-/** Notes on the files that are copied from the models that give the configuration and the tokenizer, and on those that are not. */
-export async function companionNotes(lead: Checkpoint, tokenizer: Checkpoint): Promise<string[]> {
+/**
+ * Notes on the files that are copied from the models that give the configuration and the tokenizer, and on those that are not.
+ * @param sources all models of the merge
+ */
+export async function companionNotes(
+  lead: Checkpoint,
+  tokenizer: Checkpoint,
+  sources: Iterable<Checkpoint>,
+): Promise<string[]> {
   const notes: string[] = [];
   const found = await companionsIn(homeOf(lead), ofConfig(lead));
   if (found.unknown.length > 0) {
@@ -36,16 +43,19 @@ export async function companionNotes(lead: Checkpoint, tokenizer: Checkpoint): P
   const { paths } = await companionsIn(tokenizer.texts, OF_TOKENIZER);
   for (const path of paths) notes.push(...(await problemsOf(tokenizer.texts, path, tokenizer.name)));
   for (const path of found.paths) notes.push(...(await problemsOf(homeOf(lead), path, lead.name)));
-  return notes;
+  return [...notes, ...(await moduleNotes(lead, found.paths, sources))];
 }
 
 /**
  * A note on modules of sentence-transformers with weights, which are copied from the model that gives the configuration,
  * where another source has other weights.
  */
-export async function moduleNotes(lead: Checkpoint, sources: Iterable<Checkpoint>): Promise<string[]> {
+async function moduleNotes(
+  lead: Checkpoint,
+  paths: readonly string[],
+  sources: Iterable<Checkpoint>,
+): Promise<string[]> {
   const home = homeOf(lead);
-  const { paths } = await companionsIn(home, ofConfig(lead));
   const folders = [...new Set([...sources].map(homeOf))].filter((folder) => folder !== home);
   const notes: string[] = [];
   for (const path of paths.filter((name) => name.endsWith(".safetensors"))) {

@@ -19,7 +19,6 @@ export {
   companionsIn,
   homeOf,
   leadsElsewhere,
-  moduleNotes,
   OF_TOKENIZER,
   ofConfig,
 } from "./companions.js";

@@ -5,7 +5,6 @@ import {
   type Checkpoint,
   companionNotes,
   type HubAccess,
-  moduleNotes,
   requireStackable,
   type SourceOptions,
   unquantise,
@@ -201,8 +200,9 @@ class Planner {
     }
     const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.tokenizerFrom);
     const tokenizer = builder.sources.get(tokenizerFrom);
-    if (tokenizer) for (const note of await companionNotes(merged.lead.checkpoint, tokenizer)) builder.note(note);
-    for (const note of await moduleNotes(merged.lead.checkpoint, builder.sources.values())) builder.note(note);
+    const { sources } = builder;
+    if (tokenizer)
+      for (const note of await companionNotes(merged.lead.checkpoint, tokenizer, sources.values())) builder.note(note);
     const from = { label: merged.lead.id, checkpoint: builder.sources.get(merged.lead.id) ?? merged.lead.checkpoint };
     const moved = tokenizer && (await moveTokenIds(from, { label: tokenizerFrom, checkpoint: tokenizer }, alignment));
     for (const note of moved?.notes ?? []) builder.note(note);
