@@ -1,6 +1,6 @@
 // A decoder with its weights in the runtime: computes logits from new tokens and a cache, and extends the cache.
 
-import type { DecoderSpec } from "../families/index.js";
+import { type DecoderSpec, longestContext } from "../families/index.js";
 import type { BlendOptions } from "./blends.js";
 import { KeyValueCache } from "./key-value-cache.js";
 import { buildDecoder } from "./model/decoder-graph.js";
@@ -88,10 +88,8 @@ export class LoadedDecoder {
     });
   }
 
-  /** Positions that it computes: those of the configuration, and more where its rotation grows with them. */
   get contextLength(): number {
-    const { contextLength, ropes } = this.spec;
-    return Math.floor(contextLength * Math.max(1, ...ropes.map(({ dynamic }) => dynamic?.factor ?? 1)));
+    return longestContext(this.spec);
   }
 
   /** Whether frequencies depend on the length of each text, so that texts are computed one at a time. */

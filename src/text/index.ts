@@ -17,4 +17,5 @@ export type { Tokenizer } from "./tokenizer.js";
 export type { TokenizerPart } from "./tokenizer-json.js";
 export type { TokenizerParts } from "./tokenizer-parts.js";
 export type { SpecialName } from "./tokenizer-settings.js";
+export { tokensBeyond } from "./tokens-beyond.js";
 export { type CallingMessage, type ToolCall, withArguments } from "./tool-calls.js";

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { usageError } from "../../kit/index.js";
-import type { RecipeInput } from "../../merge/index.js";
+import { defined, usageError } from "../../kit/index.js";
+import { outputSchema, type RecipeInput } from "../../merge/index.js";
 import { planMerge } from "../../verbs/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { info, parseCount } from "../shared/output.js";
@@ -18,6 +18,7 @@ interface MergekitOptions {
   readonly allowCode?: boolean;
   readonly outShardSize?: number;
   readonly randomSeed?: number;
+  readonly loraMergeDtype?: RecipeInput["lora_merge_dtype"];
 }
 
 /** A number as mergekit writes it, such as 5B. */
@@ -41,6 +42,8 @@ export function add(program: Command): void {
   const theirs = OF_MERGEKIT.map((flags) => new Option(flags).hideHelp());
   for (const option of theirs) command.addOption(option);
   command.addOption(new Option("--out-shard-size <parameters>").argParser(parseParameters).hideHelp());
+  const { lora_merge_dtype: field } = outputSchema.shape;
+  command.addOption(new Option("--lora-merge-dtype <dtype>").choices(field.unwrap().options).hideHelp());
   command.addOption(new Option("--random-seed <n>").argParser(parseCount).hideHelp());
   command.action(async (file: string, out: string | undefined, flags: MergeOptions & MergekitOptions) => {
     if (out !== undefined && flags.out !== undefined) throw usageError(`Give ${out} or --out ${flags.out}, not both.`);
@@ -48,10 +51,10 @@ export function add(program: Command): void {
     const unused = theirs.filter((option) => option.attributeName() in flags).map(({ long }) => long);
     if (unused.length > 0)
       info(options, `note: not needed here: ${unused.join(", ")} (see docs/coming-from-mergekit.md)`);
-    const { allowCode, outShardSize, randomSeed: seed } = flags;
+    const { allowCode, outShardSize, randomSeed: seed, loraMergeDtype } = flags;
     await runMerge(async (hub) => {
       const planWith = (fields: Partial<RecipeInput>) => planMerge(file, { hub, allowCode, seed, fields });
-      const fields = outputFields(options);
+      const fields = defined({ ...outputFields(options), lora_merge_dtype: loraMergeDtype });
       const plan = await planWith(fields);
       const own = plan.toJSON().notes;
       for (const note of plan.notes) if (!own.includes(note)) info(options, `note: ${note}`);

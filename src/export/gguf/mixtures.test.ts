@@ -17,6 +17,13 @@ it("gpt-oss has another range of pairs, as a note says", async () => {
   expect(notes).toContain("llama.cpp rounds the range of pairs that YaRN blends, so answers differ a little");
 });
 
+it("a rotation that is stretched with the text holds up to its first context, as a note says", async () => {
+  const { notes } = await exportModel(await copyDecoder(folder, "llama-dynamic", {}, all));
+  expect(notes).toContain(
+    "llama.cpp does not stretch the rotation with the text (dynamic), so the file supports 8 positions, and the original 20",
+  );
+});
+
 it("gpt-oss as published has experts in MXFP4, which are decoded", async () => {
   const [experts, size] = [3, 32];
   const sizes = { hidden_size: size, intermediate_size: size, num_attention_heads: 2, num_key_value_heads: 1 };

@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTextOf } from "../../engine/index.js";
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
-import { FAMILIES, findFamily, graphOf, type LlamaCpp } from "../../families/index.js";
+import { FAMILIES, findFamily, graphOf, type LlamaCpp, longestContext } from "../../families/index.js";
 import { textOf } from "../../formats/checkpoint/index.js";
 import { PENALTY_KEY } from "../../formats/gguf/index.js";
 import type { Encoding } from "../../kernels/index.js";
@@ -77,8 +77,9 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
 
   const parts = await loadSourceTokenizerParts(source);
   const stopIds = await modelTextOf(source).stopIds();
-  const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name, stopIds, architecture.tokenizer);
   const template = await loadSourceTemplate(source);
+  const { vocabularySize: rows } = spec;
+  const tokenizer = tokenizerMetadata(parts, rows, source.name, stopIds, architecture.tokenizer, template?.source);
   const { logits, applied } = await modelTextOf(source).generationConfig();
   const { repetition_penalty: penalty, ...unstored } = applied;
   const described: readonly (readonly [string, MetadataValue])[] = [
@@ -157,6 +158,11 @@ function notesOf(spec: DecoderSpec, { windows, roundsYarn }: LlamaCpp, unused: r
   if (recurrence?.leastStep) {
     notes.push(
       `llama.cpp has no least step of the state space, here ${recurrence.leastStep}, so answers differ a little`,
+    );
+  }
+  if (rope?.dynamic) {
+    notes.push(
+      `llama.cpp does not stretch the rotation with the text (dynamic), so the file supports ${rope.dynamic.above} positions, and the original ${longestContext(spec)}`,
     );
   }
   if (rope?.long) {

@@ -94,6 +94,17 @@ describe("byte-level BPE", () => {
     await expect(describeTokenizer(jsonOf(name))).rejects.toThrow(reason);
   });
 
+  it("leaves out an added token that has no row, as that of images in Gemma 3 without images", async () => {
+    const json = jsonOf("qwen");
+    const whole = await describeTokenizer(json);
+    const [last] = [...(json.added_tokens as { id: number; content: string }[])].sort((a, b) => b.id - a.id);
+    const { tokens, notes } = await describeTokenizer(json, last?.id);
+    expect(tokens).toEqual(whole.tokens.slice(0, last?.id));
+    expect(notes.join()).toContain(
+      `1 token beyond the ${last?.id} rows of the embedding, which the export leaves out: ${last?.content}`,
+    );
+  });
+
   it("with more tokens than the embedding has rows is refused", async () => {
     await expect(describeTokenizer(jsonOf("qwen"), 100)).rejects.toThrow(/tokens beyond the 100 rows of the embedding/);
   });

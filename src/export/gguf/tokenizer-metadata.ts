@@ -3,8 +3,7 @@
 
 import { findPreTokenizer } from "../../formats/gguf/index.js";
 import { CheckpointError, isObject } from "../../kit/index.js";
-import { formatSome, plural } from "../../kit/printing/index.js";
-import type { SpecialName, TokenizerPart, TokenizerParts } from "../../text/index.js";
+import { type SpecialName, type TokenizerPart, type TokenizerParts, tokensBeyond } from "../../text/index.js";
 import { bool, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 
 /** `llama_token_type`. */
@@ -36,10 +35,16 @@ export function tokenizerMetadata(
   where: string,
   stopIds: readonly number[] = [],
   merged?: "gemma4",
+  template?: string,
 ): { metadata: Metadata; notes: string[] } {
   const kind = kindOf(parts, where, merged);
-  const tokens = tokensOf(parts, kind, size, where);
-  const notes: string[] = [...(kind.notes ?? [])];
+  const beyond = tokensBeyond(parts, size, {
+    name: where,
+    format: "GGUF",
+    ...(template === undefined ? {} : { template }),
+  });
+  const tokens = tokensOf(parts, kind, size, beyond.ids);
+  const notes: string[] = [...beyond.notes, ...(kind.notes ?? [])];
   const entries: [string, MetadataValue][] = [
     ["model", text(kind.model)],
     ...(kind.pre ? [["pre", text(kind.pre)] as [string, MetadataValue]] : []),
@@ -225,31 +230,22 @@ interface Token {
   readonly score: number;
 }
 
-function tokensOf(parts: TokenizerParts, kind: Kind, size: number, where: string): Token[] {
+function tokensOf(parts: TokenizerParts, kind: Kind, size: number, beyond: ReadonlySet<number>): Token[] {
   const { vocabulary, added } = parts;
-  const beyond = [...vocabulary, ...added.map(({ content, id }) => [content, id] as const)].filter(
-    ([, id]) => id >= size,
-  );
-  if (beyond.length > 0) {
-    throw refuse(
-      where,
-      `its tokenizer has ${plural(beyond.length, "token")} beyond the ${size} rows of the embedding: ` +
-        formatSome(beyond.map(([token]) => token)),
-    );
-  }
   const tokens = Array.from(
     { length: size },
     (_, id): Token => ({ text: `[PAD${id}]`, type: TYPE.unused, score: -1e4 }),
   );
   const unknown = unknownId(parts);
   for (const [token, id] of vocabulary) {
+    if (beyond.has(id)) continue;
     const isByte = kind.model !== "gpt2" && /^<0x[0-9A-F]{2}>$/.test(token);
     const isUnknown = id === unknown && kind.model !== "gpt2" && kind.model !== "gemma4";
     const type = isByte ? TYPE.byte : isUnknown ? TYPE.unknown : TYPE.normal;
     tokens[id] = { text: token, type, score: kind.score?.(token, id) ?? 0 };
   }
   for (const { id, content, special } of added) {
-    if (tokens[id]?.type === TYPE.unknown) continue;
+    if (tokens[id]?.type === TYPE.unknown || beyond.has(id)) continue;
     const isControl = (special || looksSpecial(content)) && !(kind.model === "gemma4" && VISIBLE.has(content));
     // llama.cpp matches these in the text before it replaces spaces.
     const shown = isControl || kind.model === "gpt2" ? content : content.replaceAll(SPACE, " ");

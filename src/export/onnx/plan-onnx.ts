@@ -11,6 +11,7 @@ import {
 } from "../../engine/index.js";
 import { readSpec } from "../../engine/model/index.js";
 import { type ExternalData, lowerGraph } from "../../engine/runtime/index.js";
+import { longestContext } from "../../families/index.js";
 import { BLOCK_COLUMNS } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
 import { CheckpointError, isObject, usageError } from "../../kit/index.js";
@@ -194,10 +195,12 @@ function configOf(
   };
 }
 
-function notesOf({ contextLength, ropes }: Spec, positions: number, data: OnnxPlan["data"]): string[] {
+function notesOf(spec: Spec, positions: number, data: OnnxPlan["data"]): string[] {
   const notes: string[] = [];
-  if (contextLength > positions) {
-    notes.push(`the exported model supports ${positions} positions, and the original ${contextLength}`);
+  const { ropes } = spec;
+  const longest = longestContext(spec);
+  if (longest > positions) {
+    notes.push(`the exported model supports ${positions} positions, and the original ${longest}`);
   }
   const long = ropes.find(({ long: other }) => other && other.above < positions)?.long;
   if (long) {

@@ -135,6 +135,13 @@ describe("quantized types", () => {
   });
 });
 
+it("of a dynamic rotation holds up to its first context, as a note says", async () => {
+  const source = await openModelSource(join(import.meta.dirname, "../../../test/fixtures/decoders/llama-dynamic"));
+  expect(planOnnx(source, { type: "fp32" }).notes).toContain(
+    "the exported model supports 8 positions, and the original 20",
+  );
+});
+
 describe("the folder", () => {
   it("of a recipe has the bytes of the merged model's, on any number of threads and in any number of files", async () => {
     const opened = await planRecipe({ ...recipe, dtype: "float32" });
@@ -173,6 +180,25 @@ describe("the folder", () => {
       ...{ model_type: "llama", num_hidden_layers: 1, num_key_value_heads: 2, head_dim: 64, vocab_size: 5000 },
       "transformers.js_config": { dtype: "q8", use_external_data_format: { "model_quantized.onnx": 1 } },
     });
+  });
+
+  it("has no tokens that the embedding has no row for, with a warning, and is refused if words are made of one", async () => {
+    const model = await writeWide(join(folder, "beyond"), 3);
+    const path = join(model, "tokenizer.json");
+    const json = readJson(model, "tokenizer.json") as { model: { vocab: Record<string, number> } };
+    const added = [4999, 5000].map((id) => ({ id, content: `<${id}>`, special: true }));
+    const rest = Object.fromEntries(Array.from({ length: 4979 }, (_, i) => [`w${i}`, 20 + i]));
+    const vocab = { ...json.model.vocab, ...rest };
+    writeFileSync(path, JSON.stringify({ ...json, model: { ...json.model, vocab }, added_tokens: added }));
+    const { out, written } = await exported(model, "beyond-q8", "q8");
+    expect(written.warnings).toEqual([
+      "the tokenizer has 1 token beyond the 5000 rows of the embedding, which the export leaves out: <5000>",
+    ]);
+    expect(readJson(out, "tokenizer.json")).toMatchObject({ model: { vocab }, added_tokens: added.slice(0, 1) });
+    writeFileSync(path, JSON.stringify({ ...json, model: { ...json.model, vocab: { ...vocab, z: 4999, zz: 5000 } } }));
+    await expect(exported(model, "beyond-q8-again", "q8")).rejects.toThrow(
+      /cannot be exported as ONNX: its tokenizer has 1 token beyond the 5000 rows of the embedding: zz/,
+    );
   });
 
   it("is written whole or not at all", async () => {

@@ -1,10 +1,10 @@
 // Writes a planned ONNX folder: streams weights into data files, then graph, configuration and tokenizer.
 import { mkdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { jobsOf, RopeTables } from "../../engine/index.js";
+import { jobsOf, loadSourceTemplate, loadSourceTokenizerParts, RopeTables } from "../../engine/index.js";
 import { readSpec } from "../../engine/model/index.js";
 import type { ExternalData, TensorValue } from "../../engine/runtime/index.js";
-import { companionOf, foldersOf, requireUnchanged } from "../../formats/checkpoint/index.js";
+import { companionOf, foldersOf, type Json, requireUnchanged } from "../../formats/checkpoint/index.js";
 import {
   bytesOf,
   checkFolderOutput,
@@ -16,11 +16,12 @@ import {
   writeFolder,
   writeFully,
 } from "../../kit/files/index.js";
-import { CheckpointError } from "../../kit/index.js";
+import { CheckpointError, isObject } from "../../kit/index.js";
 import { copyTextFiles, requireEncodable } from "../../merge/output/index.js";
 import { Resolver } from "../../tensor/expressions/index.js";
 import { measureAll } from "../../tensor/measurements/index.js";
 import { type Program, runProgram, type StreamOptions } from "../../tensor/streaming/index.js";
+import { tokensBeyond } from "../../text/index.js";
 import type { OnnxPlan } from "./plan-onnx.js";
 
 /** Options of `writeOnnx`. */
@@ -59,6 +60,7 @@ export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Prom
   const { source } = plan;
   const inputs = [...source.sources.values()].flatMap(foldersOf);
   await checkFolderOutput({ out, force }, inputs, isOwn);
+  const beyond = await checkTokens(source);
   const warnings = await writeFolder(
     out,
     "the export",
@@ -67,7 +69,7 @@ export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Prom
       await writeWeights(plan, join(partial, GRAPHS), options);
       await writeFile(join(partial, GRAPHS, plan.file), plan.model);
       await writeFile(join(partial, CONFIG), `${JSON.stringify(plan.config, null, 2)}\n`);
-      return writeTexts(plan, partial);
+      return [...beyond.notes, ...(await writeTexts(plan, partial, beyond.ids))];
     },
     { replace: force, bytes: plan.bytes },
   );
@@ -130,8 +132,37 @@ const MAX_TOKENIZER_BYTES = 300_000_000;
 // Far above any real template.
 const MAX_TEMPLATE_BYTES = 10_000_000;
 
-/** Copies tokenizer and generation defaults; the template goes where transformers.js reads it. */
-async function writeTexts({ source }: OnnxPlan, folder: string): Promise<string[]> {
+/** Tokens that the model cannot read. Of a tokenizer that layergraft does not read, nothing is known. */
+async function checkTokens(source: OnnxPlan["source"]): Promise<ReturnType<typeof tokensBeyond>> {
+  const read = loadSourceTokenizerParts(source).catch((error: unknown) => {
+    if (error instanceof CheckpointError) return undefined;
+    throw error;
+  });
+  const [parts, template] = await Promise.all([read, loadSourceTemplate(source)]);
+  if (!parts) return { ids: new Set(), notes: [] };
+  const { vocabularySize } = readSpec(source.config);
+  return tokensBeyond(parts, vocabularySize, {
+    name: source.name,
+    format: "ONNX",
+    ...(template ? { template: template.source } : {}),
+  });
+}
+
+/** The content of tokenizer.json without some tokens. */
+function withoutTokens(json: Json, ids: ReadonlySet<number>): Json {
+  if (ids.size === 0) return json;
+  const added = Array.isArray(json.added_tokens) ? json.added_tokens.filter(({ id }) => !ids.has(id)) : [];
+  const model = isObject(json.model) ? json.model : {};
+  const kept = isObject(model.vocab) ? Object.entries(model.vocab).filter(([, id]) => !ids.has(id as number)) : [];
+  return {
+    ...json,
+    added_tokens: added,
+    ...(isObject(model.vocab) ? { model: { ...model, vocab: Object.fromEntries(kept) } } : {}),
+  };
+}
+
+/** Copies tokenizer and generation defaults, without the tokens of `left`; the template goes where transformers.js reads it. */
+async function writeTexts({ source }: OnnxPlan, folder: string, left: ReadonlySet<number>): Promise<string[]> {
   await copyTextFiles([...source.textFolders].reverse(), source.addedTokens, folder);
   const [tokenizer, settings, template] = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"].map(
     (name) => join(folder, name),
@@ -141,8 +172,8 @@ async function writeTexts({ source }: OnnxPlan, folder: string): Promise<string[
       `${source.name} has no tokenizer.json, which transformers.js needs for text; copy that of its model into the folder`,
     ];
   }
-  const json = await readJsonObject(tokenizer, MAX_TOKENIZER_BYTES);
-  if (TOKENIZER_PARTS.some((part) => !(part in json))) {
+  const json = withoutTokens(await readJsonObject(tokenizer, MAX_TOKENIZER_BYTES), left);
+  if (left.size > 0 || TOKENIZER_PARTS.some((part) => !(part in json))) {
     const parts = Object.fromEntries(TOKENIZER_PARTS.map((part) => [part, null]));
     await writeFile(tokenizer, JSON.stringify({ ...parts, ...json }));
   }

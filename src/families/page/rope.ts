@@ -2,7 +2,7 @@
 
 import { own } from "../../kit/index.js";
 import { brief, type ConfigFields } from "./config-fields.js";
-import type { RopeScaling, RopeSpec } from "./spec.js";
+import type { DecoderSpec, RopeScaling, RopeSpec } from "./spec.js";
 
 export interface RopeOptions {
   /** The decoder's configuration. */
@@ -276,4 +276,9 @@ function longrope(input: TypeInput): Frequencies {
     attentionFactor: fields.positiveOrNull("attention_factor") ?? computed,
     scaling: { type: "longrope" },
   };
+}
+
+/** Positions of the longest text: those of the configuration, and more where the rotation grows with the text. */
+export function longestContext({ contextLength, ropes }: Pick<DecoderSpec, "contextLength" | "ropes">): number {
+  return Math.floor(contextLength * Math.max(1, ...ropes.map(({ dynamic: grown }) => grown?.factor ?? 1)));
 }

@@ -21,6 +21,10 @@ export interface AdapterConfig {
   readonly isDora: boolean;
   /** Names of parameters that are adapted themselves, as their ends. */
   readonly targetParameters: readonly string[];
+  /** Names of modules that are saved whole, as their ends. */
+  readonly modulesToSave: readonly string[];
+  /** Whether what is trained of an embedding and its tied head stays one. */
+  readonly ensuresTying: boolean;
   /** Ids of the trained tokens, by the end of the embedding's name. */
   readonly tokens: Readonly<Record<string, readonly number[]>>;
 }
@@ -182,6 +186,8 @@ export async function readAdapterConfig(path: string): Promise<AdapterConfig> {
     fanInFanOut: json.fan_in_fan_out === true,
     isDora: json.use_dora === true,
     targetParameters: Array.isArray(json.target_parameters) ? json.target_parameters.map(String) : [],
+    modulesToSave: Array.isArray(json.modules_to_save) ? json.modules_to_save.map(String) : [],
+    ensuresTying: json.ensure_weight_tying === true,
     tokens: tokensOf(json.trainable_token_indices),
   };
 }

@@ -14,7 +14,6 @@ import { factorOf } from "./adapter-files.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { namesOfBase } from "./common-names.js";
 import { folderName } from "./locate.js";
-import { partOutside } from "./placement.js";
 import { isConverted, namesInMemory } from "./renamings.js";
 
 /** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
@@ -23,6 +22,8 @@ export interface LowRankDelta {
   readonly scale: number;
   /** Whether the product is transposed before it is added (`fan_in_fan_out`, embeddings). */
   readonly transposed: boolean;
+  /** What the sum is rounded to before anything else. Default: nothing, it is float32. */
+  readonly rounded?: "BF16" | "F16";
   /** Factors of several matrices in one, as PEFT stores those of experts: of how many, and which is the first here. */
   readonly experts?: { readonly count: number; readonly first: number };
   /** [rank, in]; of experts [experts * rank, in] */
@@ -43,6 +44,8 @@ export interface Adapter {
   readonly deltas: ReadonlyMap<string, LowRankDelta>;
   /** Tensors saved whole (`modules_to_save`, trained biases), by the name of the base's tensor they replace. */
   readonly replacements: ReadonlyMap<string, TensorInfo>;
+  /** The head that it unties, of the base's embedding: PEFT trains a copy of the other one. */
+  readonly untiedHead?: CheckpointTensor;
   /** Rows of embeddings saved whole (`trainable_token_indices`), by the name of the base's tensor. */
   readonly rows: ReadonlyMap<string, SavedRows>;
 }
@@ -97,10 +100,18 @@ function fitToBase(
   file: SafetensorsFile,
   config: AdapterConfig,
   base: AdaptedBase,
-): Pick<Adapter, "deltas" | "replacements" | "rows"> {
+): Pick<Adapter, "deltas" | "replacements" | "rows" | "untiedHead"> {
+  const untiedHead = headToUntie(config, base);
+  if (untiedHead) {
+    const untied = { ...base, tied: false, tensors: new Map([...base.tensors, [untiedHead.name, untiedHead]]) };
+    return { ...fitToBase(file, config, untied), untiedHead };
+  }
   const factors = new Map<string, ModuleFactors>();
   const saved = new Map<string, TensorInfo>();
   const tokens = new Map<string, TensorInfo>();
+  const embedding = embeddingOf(base);
+  // What PEFT keeps below factors and rows is the base's, and so one matrix where it is tied.
+  const below = (name: string) => (base.tied && isHead(name) && embedding ? embedding.name : name);
   for (const tensor of file.tensors) {
     const name = tensor.name.startsWith(PREFIX) ? tensor.name.slice(PREFIX.length) : tensor.name;
     // The base's own weights, which PEFT keeps beside trained ones.
@@ -110,14 +121,20 @@ function fitToBase(
       const entry = factors.get(factor.module) ?? { module: factor.module, isEmbedding: factor.isEmbedding };
       factors.set(factor.module, { ...entry, [factor.side]: tensor });
     } else if (TOKEN_ROWS.test(name)) tokens.set(name.replace(TOKEN_ROWS, ".weight"), tensor);
-    else saved.set(name.replace(/\.modules_to_save(\.default)?(?=\.)/, "").replace(/\.base_layer(?=\.)/, ""), tensor);
+    else if (BELOW.test(name)) saved.set(below(name.replace(BELOW, "")), tensor);
+    else saved.set(name.replace(/\.modules_to_save(\.default)?(?=\.)/, ""), tensor);
+  }
+  // Rows of a tied head are those of the embedding, and may be saved under both names.
+  for (const name of tokens.keys()) {
+    if (base.tied && isHead(name) && [...tokens.keys()].some((one) => one !== name)) tokens.delete(name);
   }
   const modules = [...factors.values()].map((one) => ({ ...one, module: one.module.replace(/(\.base_layer)+$/, "") }));
-  const nameOf = namesOfBase([...modules.map(({ module }) => module), ...saved.keys(), ...tokens.keys()], base);
+  const ofBase = namesOfBase([...modules.map(({ module }) => module), ...saved.keys(), ...tokens.keys()], base);
+  const nameOf = (name: string) => ofBase(name) ?? (base.tied && isHead(name) ? embedding?.name : undefined);
   const replacements = new Map<string, TensorInfo>();
   const unused: string[] = [];
   for (const [name, tensor] of saved) {
-    const target = nameOf(name) ?? (base.tied && isHead(name) ? name : undefined);
+    const target = ofBase(name) ?? (base.tied && isHead(name) ? name : undefined);
     if (target === undefined) unused.push(tensor.name);
     else replacements.set(target, tensor);
   }
@@ -136,12 +153,35 @@ function fitToBase(
     whyMissing: (module) => whyMissing(module, base),
     file: file.path,
   };
+  const changes = modules.flatMap((module) => deltasOf(module, context));
+  if (base.tied && embedding && changes.filter(([target]) => target === embedding.name).length > 1) {
+    throw new CheckpointError(
+      `${file.path} adapts both the embedding and the output head, which the base ties: PEFT's merge adds both changes to the one matrix, and PEFT without merging does not. Merge the adapter in PEFT and pass the merged checkpoint.`,
+      { file: file.path, tensor: embedding.name },
+    );
+  }
   return {
-    deltas: new Map(modules.flatMap((module) => deltasOf(module, context))),
+    deltas: new Map(changes),
     replacements,
     rows: new Map([...tokens].map(([name, tensor]) => rowsOf(name, tensor, context))),
   };
 }
+
+const BELOW = /(\.token_adapter)?\.base_layer(?=\.)/;
+
+const embeddingOf = ({ tensors }: AdaptedBase) => [...tensors.values()].find(({ part }) => part === "embed_tokens");
+
+/** The head of a tied base, where the adapter saves embedding or head as a module of its own. */
+function headToUntie({ modulesToSave, ensuresTying }: AdapterConfig, base: AdaptedBase): CheckpointTensor | undefined {
+  const embedding = embeddingOf(base);
+  if (!base.tied || ensuresTying || !embedding) return undefined;
+  const names = [embedding.name.replace(/\.weight$/, ""), HEAD];
+  const isSaved = names.some((name) => modulesToSave.some((end) => `.${name}`.endsWith(`.${end}`)));
+  return isSaved ? { ...embedding, name: `${HEAD}.weight`, part: "lm_head" } : undefined;
+}
+
+/** What transformers calls the head of every family that ties it. */
+const HEAD = "lm_head";
 
 const isHead = (name: string) => /(^|\.)lm_head\.weight$/.test(name);
 
@@ -191,7 +231,6 @@ function whyMissing(module: string, base: AdaptedBase): string {
   const alike = converted.find((name) => name.includes(layer));
   if (alike !== undefined)
     return `which transformers makes of others when it opens the base, such as ${alike}; ${advice}`;
-  if (base.tied && partOutside(module) === "lm_head") return `which the base ties to its embedding; ${advice}`;
   return "which the base does not have; is it the adapter's base?";
 }
 
@@ -210,7 +249,8 @@ function deltasOf(factors: ModuleFactors, context: Context): [string, LowRankDel
     if (changes.length > 0) return changes;
     throw new CheckpointError(`${file} adapts ${module}, ${context.whyMissing(module)}`, where);
   }
-  const transposed = isEmbedding || config.fanInFanOut;
+  // PEFT takes only matrices of GPT-2's own kind as [in, out], and its head is another.
+  const transposed = isEmbedding || (config.fanInFanOut && !isHead(where.tensor));
   const delta = lowRank(module, a, b, tensorOf(target)?.shape ?? [], transposed, config, where);
   if (config.isDora !== (magnitude !== undefined)) {
     const has = magnitude ? "a" : "no";

@@ -217,6 +217,12 @@ async function describe({
   const head = adapter && storedHead.isTied ? await headOf(tensors, stated, placement.tiedByDefault) : storedHead;
   for (const note of new Set([storedHead.note, head.note])) if (note !== undefined) notes.push(note);
   if (adapter) notes.push(...adapterNotes(adapter, tensors, placement.layers, name, rows));
+  const isOne = head.isTied && [...tensors.values()].some(({ part, lowRank }) => part === "embed_tokens" && lowRank);
+  if (adapter && isOne) {
+    notes.push(
+      `the adapter ${adapter.name} changes the embedding or the output head of ${name}, which are one matrix, so it changes both, as in PEFT's merge`,
+    );
+  }
   const shaped = rows === undefined ? stated : withVocabulary(stated, rows);
   const facts = withStoredFacts(head.isUntied ? untied(shaped) : shaped, tensors);
   notes.push(...facts.notes);
@@ -292,6 +298,7 @@ const COMPARED_BYTES = 2 ** 23;
 const COMPARED_BYTES_ON_HUB = 2 ** 18;
 
 async function hasSameBytes(a: CheckpointTensor, b: CheckpointTensor): Promise<boolean> {
+  if (a.lowRank !== b.lowRank || a.gathered !== b.gathered) return false;
   if (a.bytes !== b.bytes || a.dtype !== b.dtype || storedType(a) !== storedType(b) || a.coded) return false;
   const isRemote = a.file.remote !== undefined || b.file.remote !== undefined;
   const end = isRemote ? Math.min(a.bytes, COMPARED_BYTES_ON_HUB) : a.bytes;
@@ -309,6 +316,7 @@ async function hasSameBytes(a: CheckpointTensor, b: CheckpointTensor): Promise<b
 function applyAdapter(tensors: Map<string, CheckpointTensor>, adapter: Adapter): number | undefined {
   const { file } = adapter;
   let rows: number | undefined;
+  if (adapter.untiedHead) tensors.set(adapter.untiedHead.name, adapter.untiedHead);
   for (const [name, replacement] of adapter.replacements) {
     const tensor = tensors.get(name);
     const { layer, part, transposed } = tensor ?? { layer: null, part: "lm_head" as const };

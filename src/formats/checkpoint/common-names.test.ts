@@ -335,3 +335,45 @@ describe("keys of layers that use those of earlier layers", () => {
     expect([...tensors.keys()].filter((name) => /[kv]_proj/.test(name))).toHaveLength(8);
   });
 });
+
+describe("BERT alone and below a head", () => {
+  const plain = (tensors: TensorData[]): TensorData[] => {
+    const shape = { "embeddings.word_embeddings": [16, 4], "embeddings.LayerNorm": [4], "pooler.dense": [4, 4] };
+    const kept = tensors.filter(({ name }) => /layers\.\d\.(self_attn\.q_proj|mlp\.down_proj)/.test(name));
+    const layers = kept.map(({ name, ...tensor }) => ({
+      ...tensor,
+      name: name
+        .replace("model.layers", "encoder.layer")
+        .replace("self_attn.q_proj", "attention.self.query")
+        .replace("mlp.down_proj", "output.dense"),
+    }));
+    const seed = Number(kept[0]?.data[0]);
+    const beside = Object.entries(shape).map(([name, size], i) =>
+      seededTensor(`${name}.weight`, size, seed + i, "F32"),
+    );
+    return [...layers, ...beside];
+  };
+  const below = (tensors: TensorData[]): TensorData[] => [
+    ...renamed(/^/, "bert.")(plain(tensors)).filter(({ name }) => !name.includes("pooler")),
+    ...["bias", "transform.dense.weight", "transform.dense.bias"].map((name, i) =>
+      seededTensor(`cls.predictions.${name}`, [4], 700 + i, "F32"),
+    ),
+  ];
+  const config = { model_type: "bert", tie_word_embeddings: true };
+
+  it.each([
+    ["first", [0, 1]],
+    ["second", [1, 0]],
+  ])("are averaged in every part that both have, alone as the %s", async (_, order) => {
+    const both = [await model(1, plain, config), await model(2, below, config)];
+    const { tensors } = await bench.merge({ method: "soup", models: order.map((i) => both[i] as string) });
+    const [alone, withHead] = (await readFolders(both)) as [Tensors, Tensors];
+    const names = [...alone.keys()].map((name) => `bert.${name}`);
+    expect([...tensors.keys()].sort()).toEqual([...new Set([...names, ...withHead.keys()])].sort());
+    for (const [name, tensor] of tensors) {
+      const [a, b] = [alone.get(name.slice("bert.".length)), withHead.get(name)];
+      const means = a && b && valuesOf(a).map((x, i) => Math.fround((x + (valuesOf(b)[i] as number)) / 2));
+      expect([name, valuesOf(tensor)]).toEqual([name, means ?? valuesOf(a ?? b)]);
+    }
+  });
+});

@@ -101,7 +101,7 @@ export function namesOfBase(
   names: readonly string[],
   base: Pick<Checkpoint, "tensors" | "layerPrefix" | "config">,
 ): (name: string) => string | undefined {
-  const list = base.layerPrefix.slice(stemOf(base.layerPrefix).length);
+  const list = base.layerPrefix.slice(rootOf(base.layerPrefix).length);
   const layerPrefix =
     STEMS.map((stem) => stem + list).find((prefix) => names.some((name) => name.startsWith(prefix))) ??
     base.layerPrefix;
@@ -111,14 +111,17 @@ export function namesOfBase(
   return (name) =>
     base.tensors.has(name)
       ? name
-      : (byMemory.get(name) ?? byKey.get(keyOf({ ...placeBelow(name, layerPrefix), name }, stemOf(layerPrefix))));
+      : (byMemory.get(name) ?? byKey.get(keyOf({ ...placeBelow(name, layerPrefix), name }, rootOf(layerPrefix))));
 }
+
+/** The stem of all of the model's base, of which the stack of BERT's layers (`encoder.layer`) is a part. */
+const rootOf = (layerPrefix: string) => stemOf(layerPrefix.replace(/(?<=^|\.)encoder\.(?=layers?\.$)/, ""));
 
 type Named = Place & { readonly name: string };
 
 /** What each tensor is, whatever its checkpoint calls it. Names that would become equal are kept. */
 function keysOf({ tensors, layerPrefix }: Pick<Checkpoint, "tensors" | "layerPrefix">): Map<string, string> {
-  const stem = stemOf(layerPrefix);
+  const stem = rootOf(layerPrefix);
   const keys = new Map([...tensors].map(([name, tensor]) => [name, keyOf(tensor, stem)]));
   return new Set(keys.values()).size === keys.size ? keys : new Map([...tensors.keys()].map((name) => [name, name]));
 }
@@ -129,7 +132,7 @@ function keysInMemory({ tensors, config }: Checkpoint): Map<string, string> {
   if (!inMemory) return new Map();
   const named = new Map([...tensors].map(([name, tensor]) => [name, { ...tensor, name: inMemory(name) }]));
   const first = [...named.values()].find(({ layer }) => layer === 0)?.name ?? "";
-  const stem = stemOf(first.slice(0, Math.max(0, first.search(/(?<=^|\.)0\./))));
+  const stem = rootOf(first.slice(0, Math.max(0, first.search(/(?<=^|\.)0\./))));
   return new Map([...named].map(([name, tensor]) => [name, keyOf(tensor, stem)]));
 }
 
@@ -143,7 +146,8 @@ function keyOf({ name, layer, part }: Named, stem: string): string {
 }
 
 /** Modules of a decoder whose names have no stem. */
-const BESIDE_STEM = /^(embed_tokens|norm|final_layernorm|wte|wpe|ln_f|embed_in|final_layer_norm)\./;
+const BESIDE_STEM =
+  /^(embed_tokens|norm|final_layernorm|wte|wpe|ln_f|embed_in|final_layer_norm|embeddings|final_norm|pooler|emb_ln)\./;
 
 /** Names of experts' matrices, such as Mixtral's first ones, as those that transformers 5 has in memory. */
 function sameExperts(name: string): string {
@@ -158,9 +162,12 @@ function rename(checkpoint: Checkpoint, names: ReadonlyMap<string, string>, layo
   let isChanged = false;
   const tensors = new Map<string, CheckpointTensor>();
   const inMemory = keysInMemory(checkpoint);
+  const [own, root] = [rootOf(checkpoint.layerPrefix), rootOf(layout.layerPrefix)];
   for (const [name, key] of keysOf(checkpoint)) {
     const tensor = checkpoint.tensors.get(name) as CheckpointTensor;
-    const wanted = names.get(key) ?? names.get(inMemory.get(name) ?? "") ?? name;
+    // A part of the base that the layout lacks, such as BERT's pooler.
+    const alone = tensor.layer === null && key.startsWith("decoder ") ? root + name.slice(own.length) : name;
+    const wanted = names.get(key) ?? names.get(inMemory.get(name) ?? "") ?? alone;
     isChanged ||= wanted !== name;
     tensors.set(wanted, { ...tensor, name: wanted });
   }

@@ -1,7 +1,7 @@
 // The files beside a model's weights, as a folder has them: which belong to other weights, and what is wrong with them.
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { isFile, readJsonObject, staysIn } from "../../kit/files/index.js";
+import { digestOfFile, isFile, readJsonObject, staysIn } from "../../kit/files/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import type { Checkpoint } from "./checkpoint.js";
 import {
@@ -21,8 +21,15 @@ export const ofConfig = ({ asStored }: Checkpoint) => (asStored ? OF_CONFIG : [.
 /** The folder of a configuration. That of the tokenizer is another one after a transplant. */
 export const homeOf = ({ config }: Checkpoint) => dirname(config.file);
 
-/** Notes on the files that are copied from the models that give the configuration and the tokenizer, and on those that are not. */
-export async function companionNotes(lead: Checkpoint, tokenizer: Checkpoint): Promise<string[]> {
+/**
+ * Notes on the files that are copied from the models that give the configuration and the tokenizer, and on those that are not.
+ * @param sources all models of the merge
+ */
+export async function companionNotes(
+  lead: Checkpoint,
+  tokenizer: Checkpoint,
+  sources: Iterable<Checkpoint>,
+): Promise<string[]> {
   const notes: string[] = [];
   const found = await companionsIn(homeOf(lead), ofConfig(lead));
   if (found.unknown.length > 0) {
@@ -36,6 +43,35 @@ export async function companionNotes(lead: Checkpoint, tokenizer: Checkpoint): P
   const { paths } = await companionsIn(tokenizer.texts, OF_TOKENIZER);
   for (const path of paths) notes.push(...(await problemsOf(tokenizer.texts, path, tokenizer.name)));
   for (const path of found.paths) notes.push(...(await problemsOf(homeOf(lead), path, lead.name)));
+  return [...notes, ...(await moduleNotes(lead, found.paths, sources))];
+}
+
+/**
+ * A note on modules of sentence-transformers with weights, which are copied from the model that gives the configuration,
+ * where another source has other weights.
+ */
+async function moduleNotes(
+  lead: Checkpoint,
+  paths: readonly string[],
+  sources: Iterable<Checkpoint>,
+): Promise<string[]> {
+  const home = homeOf(lead);
+  const folders = [...new Set([...sources].map(homeOf))].filter((folder) => folder !== home);
+  const notes: string[] = [];
+  for (const path of paths.filter((name) => name.endsWith(".safetensors"))) {
+    if (!(await isFile(join(home, path)))) continue;
+    const own = await digestOfFile(join(home, path));
+    const others = await Promise.all(
+      folders.map(
+        async (folder) => !(await isFile(join(folder, path))) || (await digestOfFile(join(folder, path))) !== own,
+      ),
+    );
+    if (others.includes(true)) {
+      notes.push(
+        `${path} is that of ${lead.name} and not merged; merge the folders ${dirname(path)} of all models by themselves, and replace the file with the result`,
+      );
+    }
+  }
   return notes;
 }
 

@@ -14,7 +14,14 @@ export {
 } from "./checkpoint.js";
 export { besideDecoder, withCommonNames } from "./common-names.js";
 export { type CompanionKind, companionOf, TEMPLATES } from "./companion-names.js";
-export { companionNotes, companionsIn, homeOf, leadsElsewhere, OF_TOKENIZER, ofConfig } from "./companions.js";
+export {
+  companionNotes,
+  companionsIn,
+  homeOf,
+  leadsElsewhere,
+  OF_TOKENIZER,
+  ofConfig,
+} from "./companions.js";
 export {
   type CheckpointConfig,
   edited,

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import { readJson, seededTensor, writeTiny } from "../../../test/support/checkpoints.js";
+import { type ReadTensor, readJson, seededTensor, writeTiny } from "../../../test/support/checkpoints.js";
 import { DONE, expectReadable, expectRefused, layergraft, sha256, WRONG_USAGE } from "../../../test/support/command.js";
 import { Bench, expectClosely, readFolders, type Tensors, valuesOf } from "../../../test/support/merging.js";
 import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support/numbers.js";
@@ -553,6 +553,25 @@ describe("is rejected, by name and line:", () => {
     expect(notes).toHaveLength(1);
     for (const flag of flags) expect(notes[0]).toContain(flag === "-v" ? "--verbose" : flag);
     expect(existsSync(at("flags-out/model.safetensors"))).toBe(true);
+  });
+
+  it("--lora-merge-dtype, as in mergekit", async () => {
+    const lora = (name: string) => join(import.meta.dirname, "../../../test/fixtures/lora", name);
+    const model = `${lora("base")}+${lora("adapter")}`;
+    writeFileSync(
+      at("lora.yml"),
+      `merge_method: linear\ndtype: float32\nmodels: [{ model: ${model}, parameters: { weight: 1 } }]\n`,
+    );
+    const merged = async (out: string, ...flags: string[]) => {
+      const { status } = await layergraft(["merge", "lora.yml", out, ...flags], { cwd: root });
+      expect(status).toBe(DONE);
+      return (await readFolder(at(out))).get("model.layers.0.self_attn.q_proj.weight") as ReadTensor;
+    };
+    const [whole, rounded] = [await merged("lora-0"), await merged("lora-1", "--lora-merge-dtype", "bfloat16")];
+    const expected = toNumbers(whole).map((value) => roundTo("BF16", value));
+    expect(expected).not.toEqual(toNumbers(whole));
+    expect(toNumbers(rounded)).toEqual(expected);
+    await expectRefused(["merge", "lora.yml", "no", "--lora-merge-dtype", "int8"], root, WRONG_USAGE, /int8/);
   });
 
   it("--random-seed and --out-shard-size, as in mergekit", async () => {

@@ -21,7 +21,7 @@ export const aim = defineMethod({
   title: "AIM",
   summary: "Scales the change of a model or of a merge down where the base's inputs are large.",
   formula:
-    "theta_base + (1 - (1 - omega) a) tau in each column of a matrix, a = mean |x| of its input x in the base, divided by the largest of that matrix. A tensor without statistics is the expert's",
+    "theta_base + (1 - (1 - omega) a) tau in each column of a matrix, a = mean |x| of its input x in the base, divided by the largest of that matrix. A tensor without statistics is the expert's as it is: embedding, norms, and the output head, whose inputs are not measured",
   reference: "Nobari et al., 2025, arXiv 2502.02421",
   fields: () => ({
     expert: sourceField("the model, or the recipe of a merge, whose change is scaled"),

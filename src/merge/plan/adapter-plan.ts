@@ -85,7 +85,7 @@ type Opened = { readonly plan: Plan; readonly sources: ReadonlyMap<string, Check
  */
 export function planAdapter({ plan, sources }: Opened, found?: Measured): AdapterPlan {
   const measured = found ?? placeholders(plan.measurements);
-  for (const field of ["shard_size", "vocabulary"] as const) {
+  for (const field of ["shard_size", "vocabulary", "lora_merge_dtype"] as const) {
     if (plan.recipe[field] !== undefined) {
       throw RecipeError.at({ field }, `${field} does not apply to an adapter. Remove ${field}, or ${FULL_MODEL}.`);
     }

@@ -469,3 +469,27 @@ it("an adapter whose scale or product is not finite is refused, and its NaN is n
     { tensor: b.name, model: broken, count: 1 },
   ]);
 });
+
+describe("lora_merge_dtype", () => {
+  const [base, adapter] = [fixture("lora", "base"), fixture("lora", "adapter")];
+  const models = [`${base}+${adapter}`];
+
+  it.each(["bfloat16", "float16"] as const)("rounds base plus adapter to %s before the merge", async (dtype) => {
+    const once = await bench.merge({ method: "soup", models, dtype });
+    const before = await bench.merge({ method: "soup", models, dtype: "float32", lora_merge_dtype: dtype });
+    const adapted = [...(await openCheckpoint(models[0] as string)).tensors.values()].filter(({ lowRank }) => lowRank);
+    expect(adapted.length).toBeGreaterThan(0);
+    for (const { name } of adapted) {
+      expect(toNumbers(before.tensors.get(name) as ReadTensor)).toEqual(
+        toNumbers(once.tensors.get(name) as ReadTensor),
+      );
+    }
+  });
+
+  it("changes nothing without an adapter, or as float32", async () => {
+    const plain = await bench.merge({ method: "soup", models });
+    const wide = await bench.merge({ method: "soup", models, lora_merge_dtype: "float32" });
+    for (const [name, { data }] of plain.tensors)
+      expect(Buffer.compare(data, wide.tensors.get(name)?.data ?? Buffer.of())).toBe(0);
+  });
+});

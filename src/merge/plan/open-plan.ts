@@ -19,6 +19,7 @@ import { withinBudget } from "./budget.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { type AnyRecipe, replaceSource } from "./operand-builder.js";
 import type { OpenedPlan } from "./planner.js";
+import { roundAdapters } from "./rounded-adapters.js";
 
 /**
  * Opens the sources of a plan that was saved or sent, those on the hub at the same commits.
@@ -56,6 +57,7 @@ export async function openPlan(
     }
     sources.set(id, (source.asStored && checkpoint.asStored) || checkpoint);
   }
+  roundAdapters(sources, plan.recipe.lora_merge_dtype);
   await replaceAll(plan.recipe, sources);
   const factors = isOnFactors(plan.recipe) ? factorSources(plan.recipe, sources) : sources;
   const named = withCommonNames(new Map([...factors].filter(([label]) => !isDonor(label))));

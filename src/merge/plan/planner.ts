@@ -27,6 +27,7 @@ import { planFp8 } from "./fp8-plan.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { withDType } from "./output-dtypes.js";
 import { compareWeights, type Relatedness } from "./relatedness.js";
+import { roundAdapters } from "./rounded-adapters.js";
 import { copiesCodes, keepsTogether } from "./stored-plan.js";
 
 /** A plan with its opened checkpoints. */
@@ -142,6 +143,7 @@ class Planner {
     const builder = this.#builder;
     for (const note of notes) builder.note(note);
     await builder.openAll(this.#recipe, "");
+    roundAdapters(builder.sources, this.#recipe.lora_merge_dtype);
     if (isOnFactors(this.#recipe)) {
       requireOneBase([...builder.sources]);
       for (const [label, factors] of factorSources(this.#recipe, builder.sources)) builder.sources.set(label, factors);
@@ -198,7 +200,9 @@ class Planner {
     }
     const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.tokenizerFrom);
     const tokenizer = builder.sources.get(tokenizerFrom);
-    if (tokenizer) for (const note of await companionNotes(merged.lead.checkpoint, tokenizer)) builder.note(note);
+    const { sources } = builder;
+    if (tokenizer)
+      for (const note of await companionNotes(merged.lead.checkpoint, tokenizer, sources.values())) builder.note(note);
     const from = { label: merged.lead.id, checkpoint: builder.sources.get(merged.lead.id) ?? merged.lead.checkpoint };
     const moved = tokenizer && (await moveTokenIds(from, { label: tokenizerFrom, checkpoint: tokenizer }, alignment));
     for (const note of moved?.notes ?? []) builder.note(note);

@@ -49,13 +49,19 @@ export const outputFields = {
     .enum(OUTPUT_DTYPES)
     .default("keep")
     .describe(
-      "dtype of the result, but for tensors that need float32, such as the bias of a router; `keep` leaves each tensor as it is in the sources, `fp8` encodes matrices as an FP8 source does, or by blocks of 128",
+      "dtype of the result; `keep` leaves each tensor as it is in the sources, `fp8` encodes matrices as an FP8 source does, or by blocks of 128",
     ),
   as: z
     .enum(OUTPUT_FORMS)
     .optional()
     .describe(
       "form of the result: a whole `model`, or a PEFT `adapter` of the base that all sources share; default `model`",
+    ),
+  lora_merge_dtype: z
+    .enum(["bfloat16", "float16", "float32"])
+    .optional()
+    .describe(
+      "dtype that a base plus its adapter is rounded to before the merge, as in mergekit; default float32, which rounds nothing",
     ),
   budget: z
     .number()

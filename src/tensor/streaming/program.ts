@@ -21,7 +21,7 @@ export interface Stored {
 
 /** A low-rank product added to stored values: W + scale * (B A), transposed first where `transposed`. */
 export interface LowRankTerm
-  extends Pick<NonNullable<CheckpointTensor["lowRank"]>, "rank" | "scale" | "transposed" | "experts"> {
+  extends Pick<NonNullable<CheckpointTensor["lowRank"]>, "rank" | "scale" | "transposed" | "rounded" | "experts"> {
   /** [rank, in]; of experts, one below the other */
   readonly a: Stored;
   /** [out, rank]; of experts, [out, rank, experts] */

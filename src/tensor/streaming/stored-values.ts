@@ -222,6 +222,14 @@ export class StoredValues {
       this.#adaptRows(lowRank, matrix, row - matrix * height, rows, columns, target + 4 * (row - firstRow) * columns);
       row += rows;
     }
+    const { rounded } = lowRank;
+    if (rounded) {
+      this.#kernels.borrow(() => {
+        const narrow = this.#kernels.allocate(2 * n);
+        this.#kernels.encode(rounded, target, narrow, n);
+        this.#kernels.wasm[`scale${rounded}`](narrow, target, n, 1);
+      });
+    }
     this.#kernels.clearPadding(target, n * 4);
   }
 
