@@ -266,7 +266,7 @@ class Reader {
     this.size = stats.size;
     if (stats.isFile()) return;
     this.close();
-    throw this.problem("it is not a regular file");
+    throw this.problem("it is not a file");
   }
 
   bytes(count: number): Buffer {

@@ -172,7 +172,7 @@ export async function isFile(path: string): Promise<boolean> {
  */
 export async function statFile(path: string): Promise<Stats> {
   const stats = await stat(path);
-  if (!stats.isFile()) throw new CheckpointError(`${path} is not a regular file`, { file: path });
+  if (!stats.isFile()) throw new CheckpointError(`${path} is not a file`, { file: path });
   return stats;
 }
 

@@ -2,6 +2,6 @@
 
 /** Fields that every recipe may have. */
 export const OUTPUT_FIELDS = [
-  ...["dtype", "as", "budget", "shard_size", "vocabulary"],
+  ...["dtype", "as", "lora_merge_dtype", "budget", "shard_size", "vocabulary"],
   ...["tensors", "chat_template", "tokenizer_from"],
 ];
