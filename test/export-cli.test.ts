@@ -97,6 +97,8 @@ test("a GGUF file that is asked without llama.cpp names the flag that runs it wi
   const ask = ["generate", "model.gguf", "--prompt", "a", "--max-new-tokens", "2"];
   const { status, stderr } = await layergraft(ask, options);
   expect(status).toBe(FAILED);
-  expect(stderr).toMatch(/^error: llama\.cpp is not installed \(add it with: npm install .*\)\..* Pass --backend engine to use it\.$/m);
+  expect(stderr).toMatch(
+    /^error: llama\.cpp is not installed \(add it with: npm install .*\)\..* Pass --backend engine to use it\.$/m,
+  );
   expect((await layergraft([...ask, "--backend", "engine"], options)).status).toBe(DONE);
 });
