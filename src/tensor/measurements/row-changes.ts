@@ -2,7 +2,7 @@
 // A row is an input feature (a column of the stored [out, in] matrix) by default, as in the paper, or an output
 // feature; a vector is one row.
 
-import { isMatrix, type Part } from "../../formats/checkpoint/index.js";
+import { blockOf, isMatrix, type Part } from "../../formats/checkpoint/index.js";
 import { elementCount, isFloatDType, type Shape } from "../../kit/index.js";
 import type { Leaf, Measured, Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
@@ -164,7 +164,7 @@ export interface RowLayout {
  */
 export function rowLayout({ tensor, shape, part, transposed = false }: RowTensor, rows: RowAxis): RowLayout {
   if (shape.length < 2) return { matrices: 1, axis: "vector" };
-  const isByChannel = shape.length === 3 && shape[1] === 1;
+  const isByChannel = shape.length === 3 && shape[1] === 1 && blockOf(part) !== "mlp"; // stacks of experts are no convolutions
   if (isByChannel || !isMatrix(tensor, { part, shape })) return { matrices: 1, axis: "rows" };
   const matrices = elementCount(shape.slice(0, -2));
   return { matrices, axis: (rows === "input") === transposed ? "rows" : "columns" };
