@@ -1,0 +1,111 @@
+// The page of compressed-tensors: groups of modules, each stored in a way of its own.
+
+import { isObject } from "../../kit/index.js";
+import { isSize, NVFP4 } from "./float-writers.js";
+import { isNumber, matches, namesIn, type Scheme, type Sharing, valueOf, type WriterPage } from "./scheme.js";
+import { any, empty, entries, fields, harmless, type Json, names, oneOf } from "./settings.js";
+
+const FORMATS = [
+  "float-quantized",
+  "int-quantized",
+  "pack-quantized",
+  "nvfp4-pack-quantized",
+  "mxfp4-pack-quantized",
+] as const;
+const format = oneOf(...FORMATS, "dense", "mixed-precision");
+
+export const compressedTensors: WriterPage = {
+  names: ["compressed-tensors"],
+  reads:
+    "FP8 and int8 as `float-quantized`, `int-quantized`; 2, 4 and 8 bits as `pack-quantized`; `nvfp4-pack-quantized`, `mxfp4-pack-quantized`; groups with different ones by `targets` and `ignore`",
+  keys: {
+    ...harmless("global_compression_ratio", "kv_cache_scheme", "version", "quantization_status", "run_compressed"),
+    ...harmless("dequantize", "use_optimized_inference"),
+    quant_method: any,
+    format,
+    ignore: names,
+    sparsity_config: empty,
+    transform_config: empty,
+    moe_sparsity_config: empty,
+    config_groups: entries(
+      fields({
+        ...harmless("input_activations", "output_activations"),
+        targets: names,
+        format,
+        weights: fields({
+          ...harmless("dynamic", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"),
+          num_bits: oneOf(2, 4, 8),
+          type: oneOf("int", "float"),
+          symmetric: oneOf(true, false),
+          strategy: oneOf("tensor", "channel", "group", "tensor_group", "block"),
+          group_size: any,
+          block_structure: any,
+          actorder: oneOf(false, "weight", "static"),
+        }),
+      }),
+    ),
+  },
+  schemes(settings, module) {
+    if (targeted(module, namesIn(settings.ignore))) return `ignore of the configuration names ${module}, which has codes`;
+    const groups = Object.entries(isObject(settings.config_groups) ? settings.config_groups : {}).flatMap(
+      ([name, group]) => (isObject(group) && isObject(group.weights) ? [{ name, group, weights: group.weights }] : []),
+    );
+    // Older files have one group without targets.
+    const rankOf = ({ group }: (typeof groups)[number]) =>
+      groups.length === 1 && !valueOf(group, "targets") ? 1 : targeted(module, namesIn(group.targets));
+    const best = Math.min(...groups.map((one) => rankOf(one) ?? Number.POSITIVE_INFINITY));
+    const found = groups.filter((one) => rankOf(one) === best);
+    if (found.length === 0) return `no group of config_groups has ${module} among its targets`;
+    const schemes = found.map(({ name, group, weights }) => {
+      return schemeOfGroup(valueOf(group, "format") ?? settings.format, weights) ?? name;
+    });
+    const unread = schemes.find((one) => typeof one === "string");
+    if (unread === undefined) return schemes as Scheme[];
+    return `layergraft does not read what config_groups.${unread} says of weights`;
+  },
+  keepsPlain({ config_groups: groups }: Json) {
+    return !isObject(groups) || Object.values(groups).every((one) => !isObject(one) || !isObject(one.weights));
+  },
+};
+
+/**
+ * How targets name a module: 1 by its name, 2 by a pattern, 3 as a linear layer; undefined if they do not.
+ * A container that is named does not stand for the modules in it.
+ */
+function targeted(module: string, targets: readonly string[]): number | undefined {
+  if (targets.includes(module)) return 1;
+  if (targets.some((one) => one.startsWith("re:") && matches(one.slice(3), module))) return 2;
+  return targets.includes("Linear") ? 3 : undefined;
+}
+
+const SHARED: Readonly<Record<string, (weights: Json) => Sharing | undefined>> = {
+  tensor: () => "tensor",
+  channel: () => "row",
+  group: ({ group_size: size }) => (isSize(size) ? { group: size } : undefined),
+  tensor_group: ({ group_size: size }) => (isSize(size) ? { group: size } : undefined),
+  block({ block_structure: block }) {
+    const [m, n] = Array.isArray(block) ? block : [];
+    return isSize(m) && isSize(n) ? { block: [m, n] } : undefined;
+  },
+};
+
+/** How a group of compressed-tensors stores its weights; undefined for a combination that is not read. */
+function schemeOfGroup(format: unknown, weights: Json): Scheme | undefined {
+  const { num_bits: bits, type = "int", symmetric = true, strategy } = weights;
+  const size = valueOf(weights, "group_size");
+  const by = strategy ?? (size === undefined ? "tensor" : size === -1 ? "channel" : "group");
+  const sharing = typeof by === "string" && Object.hasOwn(SHARED, by) ? SHARED[by]?.(weights) : undefined;
+  if (!sharing || !isNumber(bits)) return undefined;
+  const is = (kind: string, count: readonly number[]) => type === kind && count.includes(bits);
+  const scales = [sharing];
+  const isGroup = (count: number) => typeof sharing === "object" && "group" in sharing && sharing.group === count;
+  if (format === "float-quantized" && is("float", [8]) && symmetric) return { layout: "bytes", code: "FP8", scales };
+  if (format === "int-quantized" && is("int", [8]) && symmetric) return { layout: "bytes", code: "INT8", scales };
+  if (format === "nvfp4-pack-quantized" && is("float", [4]) && symmetric && isGroup(16)) return NVFP4;
+  if (format === "mxfp4-pack-quantized" && is("float", [4]) && symmetric && isGroup(32))
+    return { layout: "halves", code: "FP4", scales };
+  if (format !== "pack-quantized" || !is("int", [2, 4, 8])) return undefined;
+  const code = bits === 2 ? "INT2" : bits === 4 ? "INT4" : "UINT8";
+  return { layout: "words", code, scales, ...(symmetric ? { symmetric: { zero: 2 ** (bits - 1), stored: [] } } : {}) };
+}
+

@@ -1,0 +1,173 @@
+// Pages of writers of integers with zeros of their own: GPTQ, AWQ and AutoRound.
+
+import { isObject } from "../../kit/index.js";
+import { isSize } from "./float-writers.js";
+import { INTEGERS, isNumber, matches, type Scheme, type Sharing, valueOf, type WriterPage } from "./scheme.js";
+import { any, empty, entries, fields, flag, harmless, type Json, oneOf, whole } from "./settings.js";
+
+const EVERY = ["bits", "group_size", "desc_act", "sym"] as const;
+
+/** Columns that share a scale; the whole row where a size says so. */
+function sharingOf(settings: Json): readonly Sharing[] | undefined {
+  const { group_size: size } = settings;
+  return size === -1 ? ["row"] : isSize(size) ? [{ group: size }] : undefined;
+}
+
+/** @param less whether stored zeros are one less than those of the codes */
+function gptqScheme(settings: Json, less: boolean, writer: string): Scheme | string {
+  const { bits, sym, desc_act: isOrdered = false } = settings;
+  const scales = sharingOf(settings);
+  const code = isNumber(bits) ? INTEGERS[bits] : undefined;
+  if (!code) return bits === undefined ? `${writer}'s settings have no bits` : `codes of ${bits} bits are not read`;
+  if (!scales) return `${writer}'s settings have no group_size`;
+  // A file of version 2 whose settings say version 1 differs only where codes are symmetric.
+  if (typeof sym !== "boolean") {
+    return `${writer}'s settings have no sym, which says what zeros of codes mean; add the one that the model was quantised with`;
+  }
+  const middle = 2 ** ((bits as number) - 1);
+  const symmetric = { zero: middle, stored: less ? [middle - 1, middle] : [middle] };
+  return {
+    ...{ layout: "gptq", code, scales, isOrdered: isOrdered === true },
+    ...(sym ? { symmetric } : { zero: less ? 1 : 0 }),
+  };
+}
+
+function awqScheme(settings: Json, symmetric: boolean, writer: string): Scheme | string {
+  const { bits = valueOf(settings, "w_bit"), group_size: size = valueOf(settings, "q_group_size") } = settings;
+  const scales = sharingOf({ group_size: size });
+  if (bits !== 4) return bits === undefined ? `${writer}'s settings have no bits` : `codes of ${bits} bits are not read`;
+  if (!scales) return `${writer}'s settings have no group_size`;
+  return {
+    ...{ layout: "awq", code: "INT4", scales },
+    ...(symmetric ? { symmetric: { zero: 8, stored: [8] } } : {}),
+  };
+}
+
+const listed = (scheme: Scheme | string) => (typeof scheme === "string" ? scheme : [scheme]);
+
+const gptq: WriterPage = {
+  names: ["gptq"],
+  reads: "2, 4 and 8 bits, with and without act-order and zeros, `gptq` and `gptq_v2`",
+  keys: {
+    ...harmless("damp_percent", "damp_auto_increment", "true_sequential", "static_groups", "dataset", "tokenizer"),
+    ...harmless("model_seqlen", "block_name_to_quantize", "module_name_preceding_first_block", "batch_size", "mse"),
+    ...harmless("pad_token_id", "use_cuda_fp16", "max_input_length", "exllama_config", "use_exllama", "backend"),
+    ...harmless("disable_exllama", "cache_block_outputs", "modules_in_block_to_quantize", "meta", "lm_head", "v2"),
+    ...harmless("model_name_or_path", "model_file_base_name", "act_group_aware", "hyb_act", "v2_alpha", "nsamples"),
+    ...harmless("offload_to_disk", "parallel_packing", "model_file_basename", "modules_to_not_convert"),
+    quant_method: any,
+    bits: oneOf(2, 4, 8),
+    group_size: whole,
+    desc_act: flag,
+    sym: flag,
+    checkpoint_format: oneOf("gptq", "gptq_v2"),
+    format: oneOf("gptq", "gptq_v2"),
+    quant_format: oneOf("gptq", "gptq_v2"),
+    pack_dtype: oneOf("int32"),
+    is_marlin_format: oneOf(false),
+    rotation: empty,
+    adapter: empty,
+    dynamic: entries(
+      fields({
+        ...harmless("damp_percent", "mse", "static_groups"),
+        ...{ bits: oneOf(2, 4, 8), group_size: whole, desc_act: flag, sym: flag },
+      }),
+    ),
+  },
+  schemes(settings, module) {
+    const formats = ["checkpoint_format", "format", "quant_format"].flatMap((key) => valueOf(settings, key) ?? []);
+    if (new Set(formats).size > 1) return `gptq's settings say ${formats.join(" and ")}, which store different zeros`;
+    const own: Record<string, unknown> = { ...settings };
+    // The first pattern that matches counts; "-:" names what is not quantised.
+    for (const [pattern, change] of Object.entries(isObject(settings.dynamic) ? settings.dynamic : {})) {
+      const isMatch = matches(pattern.replace(/^[+-]:/, ""), module);
+      if (isMatch === undefined) return `layergraft does not try the pattern ${JSON.stringify(pattern)} of dynamic`;
+      if (!isMatch) continue;
+      if (pattern.startsWith("-:")) return `dynamic of the configuration leaves out ${module}, which has codes`;
+      for (const key of EVERY) if (isObject(change) && valueOf(change, key) !== undefined) own[key] = change[key];
+      break;
+    }
+    return listed(gptqScheme(own, formats[0] !== "gptq_v2", "gptq"));
+  },
+};
+
+const awq: WriterPage = {
+  names: ["awq"],
+  reads: "4 bits, `gemm`",
+  keys: {
+    ...harmless("modules_to_not_convert", "backend", "do_fuse", "fuse_max_seq_len", "modules_to_fuse", "meta"),
+    ...harmless("exllama_config"),
+    quant_method: any,
+    bits: oneOf(4),
+    w_bit: oneOf(4),
+    group_size: whole,
+    q_group_size: whole,
+    version: oneOf("gemm", "GEMM"),
+    format: oneOf("gemm"),
+    zero_point: flag,
+  },
+  schemes(settings) {
+    const { zero_point: zeros } = settings;
+    if (typeof zeros !== "boolean") return "awq's settings have no zero_point";
+    return listed(awqScheme(settings, !zeros, "awq"));
+  },
+};
+
+/** How each `packing_format` of AutoRound stores zeros. */
+const PACKINGS: Readonly<Record<string, "as they are" | "less one" | "awq">> = {
+  auto_round: "as they are",
+  "auto_round:gptqmodel": "as they are",
+  "auto_round:auto_gptq": "less one",
+  "auto_round:gptq": "less one",
+  "auto_round:auto_awq": "awq",
+  "auto_round:awq": "awq",
+};
+
+const autoRound: WriterPage = {
+  names: ["auto-round"],
+  reads: "integers of 2, 4 and 8 bits, packed as `auto_round`, `auto_gptq`, `gptqmodel` or `auto_awq`",
+  keys: {
+    ...harmless("autoround_version", "iters", "nsamples", "seqlen", "lr", "minmax_lr", "enable_quanted_input", "amp"),
+    ...harmless("enable_minmax_tuning", "enable_norm_bias_tuning", "block_name_to_quantize", "to_quant_block_names"),
+    ...harmless("modules_to_not_convert", "low_gpu_mem_usage", "batch_size", "dataset", "scale_dtype", "act_bits"),
+    ...harmless("act_data_type", "act_group_size", "act_sym", "act_dynamic", "gradient_accumulate_steps", "backend"),
+    ...harmless("quant_block_list", "supported_types", "quant_lm_head", "static_kv_dtype", "static_attention_dtype"),
+    ...harmless("static_kv_granularity", "static_attention_granularity", "model_seqlen"),
+    quant_method: any,
+    bits: oneOf(2, 4, 8),
+    group_size: whole,
+    sym: flag,
+    data_type: oneOf("int"),
+    packing_format: oneOf(...Object.keys(PACKINGS)),
+    super_bits: empty,
+    super_group_size: empty,
+    regex_config: empty,
+    rotation_configs: empty,
+    desc_act: oneOf(false),
+    extra_config: entries(
+      fields({
+        ...harmless("act_bits", "act_data_type", "act_group_size", "act_sym", "act_dynamic", "scale_dtype"),
+        ...{ bits: oneOf(2, 4, 8, 16), group_size: whole, sym: flag, data_type: oneOf("int", "float", "fp") },
+        ...{ super_bits: empty, super_group_size: empty },
+      }),
+    ),
+  },
+  schemes(settings, module) {
+    const { packing_format: packing } = settings;
+    const zeros = typeof packing === "string" && Object.hasOwn(PACKINGS, packing) ? PACKINGS[packing] : undefined;
+    if (!zeros) return "auto-round's settings have no packing_format, which says how zeros are stored";
+    const layers = isObject(settings.extra_config) ? settings.extra_config : {};
+    const pattern = Object.keys(layers).find((key) => !/^[\w.-]+$/.test(key));
+    if (pattern !== undefined) return `layergraft does not try the pattern ${JSON.stringify(pattern)} of extra_config`;
+    const change = Object.hasOwn(layers, module) && isObject(layers[module]) ? layers[module] : {};
+    const own: Record<string, unknown> = { ...settings };
+    for (const key of EVERY) if (valueOf(change as Json, key) !== undefined) own[key] = (change as Json)[key];
+    if (own.bits === 16) return `extra_config of the configuration leaves out ${module}, which has codes`;
+    if (zeros !== "awq") return listed(gptqScheme(own, zeros === "less one", "auto-round"));
+    return typeof own.sym === "boolean"
+      ? listed(awqScheme(own, own.sym, "auto-round"))
+      : "auto-round's settings have no sym";
+  },
+};
+
+export const INTEGER_WRITERS: readonly WriterPage[] = [gptq, awq, autoRound];
