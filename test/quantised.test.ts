@@ -188,10 +188,11 @@ it.each([
     });
     await writeSharded(folder, tensors);
     const copied = await planRecipe({ method: "soup", models: [folder] });
-    const reason = /can only be copied, as layergraft (finds no scales that fit|has no rule for) model\.layers\.1\./;
-    expect(copied.plan.notes.join()).toMatch(reason);
+    expect(copied.plan.notes.join()).toContain(
+      `can only be copied, as ${part} ${shape ? "has the shape" : "is missing"}`,
+    );
     await expect(planRecipe({ method: "soup", models: [folder, await model(name)] })).rejects.toThrow(
-      /is quantised \([\w-]+\) and only copied, as layergraft (finds|has) .* is read as values; for models\[0\], use the original model/,
+      /is quantised \([\w-]+\) and only copied, as model\.layers\.1\S+ (has|is) .* is read as values; for models\[0\], use the original model/,
     );
   },
 );
@@ -220,6 +221,45 @@ it.each([
   await writeSharded(folder, tensors);
   if (refusal) await expect(valuesIn(folder, WEIGHT)).rejects.toThrow(refusal);
   else expect(await valuesIn(folder, WEIGHT)).toEqual(await valuesIn(await model("gptq"), WEIGHT));
+});
+
+it.each<[string, object, RegExp, RegExp]>([
+  ["gptq", { sym: true }, /x^/, /codes are symmetric, whose stored zeros are all 7 or all 8, but one is \d+/],
+  ["gptq-v2", { sym: true }, /x^/, /codes are symmetric, whose stored zeros are all 8, but one is \d+/],
+  ["awq", { zero_point: false }, /x^/, /codes are symmetric, whose stored zeros are all 8, but one is \d+/],
+  ["gptq-order", {}, /g_idx$/, /g_idx is 0 for every column, but the configuration says desc_act/],
+])("%s with settings %j that its values contradict is refused", async (name, change, zeroed, refusal) => {
+  const folder = await model(name);
+  const tensors = [...(await readFolder(folder))].map(([tensor, { dtype, shape, data }]): TensorData => {
+    const own = zeroed.test(tensor) ? new Uint8Array(data.length) : data;
+    return { name: tensor, dtype: dtype as TensorData["dtype"], shape, data: own };
+  });
+  await writeSharded(folder, tensors);
+  const config = configOf(folder);
+  const settings = { ...config.quantization_config, ...change };
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, quantization_config: settings }));
+  await expect(valuesIn(folder, WEIGHT)).rejects.toThrow(refusal);
+});
+
+it("symmetric GPTQ has its zero in the middle, stored as either version does", async () => {
+  const folder = await model("gptq-symmetric");
+  const tensors = [...(await readFolder(folder))].map(([tensor, { dtype, shape, data }]): TensorData => {
+    const own = tensor.endsWith("qzeros") ? new Uint8Array(data.length).fill(0x77) : data;
+    return { name: tensor, dtype: dtype as TensorData["dtype"], shape, data: own };
+  });
+  await writeSharded(folder, tensors);
+  expect(await valuesIn(folder, WEIGHT)).toEqual(await valuesIn(await model("gptq-symmetric"), WEIGHT));
+});
+
+it("models that are only copied are not mixed where their settings differ", async () => {
+  const models = [await model("gptq"), await model("gptq", 4)] as const;
+  for (const [i, folder] of models.entries()) {
+    const config = configOf(folder);
+    const settings = { ...config.quantization_config, rotation: `seed ${i}` };
+    writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, quantization_config: settings }));
+  }
+  const swap = { method: "swap", task: models[0], language: models[1], top: 1, bottom: 0 } as const;
+  await expect(planRecipe(swap)).rejects.toThrow(/quantised with different settings \(gptq\) and only copied/);
 });
 
 it("explain names what to do with a merged model that is quantised", async () => {

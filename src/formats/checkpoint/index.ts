@@ -38,5 +38,4 @@ export {
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./inspection.js";
 export { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./locate.js";
-export type { CodedForm, CodedValues } from "./quantised.js";
 export { inMemoryOf } from "./renamings.js";

@@ -2,7 +2,7 @@
 
 import { isObject } from "../../kit/index.js";
 import { isSize, NVFP4 } from "./float-writers.js";
-import { isNumber, matches, namesIn, type Scheme, type Sharing, valueOf, type WriterPage } from "./scheme.js";
+import { given, isNumber, matches, namesIn, type Scheme, type Sharing, type WriterPage } from "./scheme.js";
 import { any, empty, entries, fields, harmless, type Json, names, oneOf } from "./settings.js";
 
 const FORMATS = [
@@ -46,18 +46,19 @@ export const compressedTensors: WriterPage = {
     ),
   },
   schemes(settings, module) {
-    if (targeted(module, namesIn(settings.ignore))) return `ignore of the configuration names ${module}, which has codes`;
+    if (targeted(module, namesIn(settings.ignore)))
+      return `ignore of the configuration names ${module}, which has codes`;
     const groups = Object.entries(isObject(settings.config_groups) ? settings.config_groups : {}).flatMap(
       ([name, group]) => (isObject(group) && isObject(group.weights) ? [{ name, group, weights: group.weights }] : []),
     );
     // Older files have one group without targets.
     const rankOf = ({ group }: (typeof groups)[number]) =>
-      groups.length === 1 && !valueOf(group, "targets") ? 1 : targeted(module, namesIn(group.targets));
+      groups.length === 1 && !given(group, "targets") ? 1 : targeted(module, namesIn(group.targets));
     const best = Math.min(...groups.map((one) => rankOf(one) ?? Number.POSITIVE_INFINITY));
     const found = groups.filter((one) => rankOf(one) === best);
     if (found.length === 0) return `no group of config_groups has ${module} among its targets`;
     const schemes = found.map(({ name, group, weights }) => {
-      return schemeOfGroup(valueOf(group, "format") ?? settings.format, weights) ?? name;
+      return schemeOfGroup(given(group, "format") ?? settings.format, weights) ?? name;
     });
     const unread = schemes.find((one) => typeof one === "string");
     if (unread === undefined) return schemes as Scheme[];
@@ -92,7 +93,7 @@ const SHARED: Readonly<Record<string, (weights: Json) => Sharing | undefined>> =
 /** How a group of compressed-tensors stores its weights; undefined for a combination that is not read. */
 function schemeOfGroup(format: unknown, weights: Json): Scheme | undefined {
   const { num_bits: bits, type = "int", symmetric = true, strategy } = weights;
-  const size = valueOf(weights, "group_size");
+  const size = given(weights, "group_size");
   const by = strategy ?? (size === undefined ? "tensor" : size === -1 ? "channel" : "group");
   const sharing = typeof by === "string" && Object.hasOwn(SHARED, by) ? SHARED[by]?.(weights) : undefined;
   if (!sharing || !isNumber(bits)) return undefined;
@@ -108,4 +109,3 @@ function schemeOfGroup(format: unknown, weights: Json): Scheme | undefined {
   const code = bits === 2 ? "INT2" : bits === 4 ? "INT4" : "UINT8";
   return { layout: "words", code, scales, ...(symmetric ? { symmetric: { zero: 2 ** (bits - 1), stored: [] } } : {}) };
 }
-

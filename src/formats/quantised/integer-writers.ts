@@ -2,7 +2,7 @@
 
 import { isObject } from "../../kit/index.js";
 import { isSize } from "./float-writers.js";
-import { INTEGERS, isNumber, matches, type Scheme, type Sharing, valueOf, type WriterPage } from "./scheme.js";
+import { given, INTEGERS, isNumber, matches, type Scheme, type Sharing, type WriterPage } from "./scheme.js";
 import { any, empty, entries, fields, flag, harmless, type Json, oneOf, whole } from "./settings.js";
 
 const EVERY = ["bits", "group_size", "desc_act", "sym"] as const;
@@ -33,9 +33,10 @@ function gptqScheme(settings: Json, less: boolean, writer: string): Scheme | str
 }
 
 function awqScheme(settings: Json, symmetric: boolean, writer: string): Scheme | string {
-  const { bits = valueOf(settings, "w_bit"), group_size: size = valueOf(settings, "q_group_size") } = settings;
+  const { bits = given(settings, "w_bit"), group_size: size = given(settings, "q_group_size") } = settings;
   const scales = sharingOf({ group_size: size });
-  if (bits !== 4) return bits === undefined ? `${writer}'s settings have no bits` : `codes of ${bits} bits are not read`;
+  if (bits !== 4)
+    return bits === undefined ? `${writer}'s settings have no bits` : `codes of ${bits} bits are not read`;
   if (!scales) return `${writer}'s settings have no group_size`;
   return {
     ...{ layout: "awq", code: "INT4", scales },
@@ -75,7 +76,7 @@ const gptq: WriterPage = {
     ),
   },
   schemes(settings, module) {
-    const formats = ["checkpoint_format", "format", "quant_format"].flatMap((key) => valueOf(settings, key) ?? []);
+    const formats = ["checkpoint_format", "format", "quant_format"].flatMap((key) => given(settings, key) ?? []);
     if (new Set(formats).size > 1) return `gptq's settings say ${formats.join(" and ")}, which store different zeros`;
     const own: Record<string, unknown> = { ...settings };
     // The first pattern that matches counts; "-:" names what is not quantised.
@@ -84,7 +85,7 @@ const gptq: WriterPage = {
       if (isMatch === undefined) return `layergraft does not try the pattern ${JSON.stringify(pattern)} of dynamic`;
       if (!isMatch) continue;
       if (pattern.startsWith("-:")) return `dynamic of the configuration leaves out ${module}, which has codes`;
-      for (const key of EVERY) if (isObject(change) && valueOf(change, key) !== undefined) own[key] = change[key];
+      for (const key of EVERY) if (isObject(change) && given(change, key) !== undefined) own[key] = change[key];
       break;
     }
     return listed(gptqScheme(own, formats[0] !== "gptq_v2", "gptq"));
@@ -107,9 +108,7 @@ const awq: WriterPage = {
     zero_point: flag,
   },
   schemes(settings) {
-    const { zero_point: zeros } = settings;
-    if (typeof zeros !== "boolean") return "awq's settings have no zero_point";
-    return listed(awqScheme(settings, !zeros, "awq"));
+    return listed(awqScheme(settings, settings.zero_point === false, "awq"));
   },
 };
 
@@ -124,7 +123,7 @@ const PACKINGS: Readonly<Record<string, "as they are" | "less one" | "awq">> = {
 };
 
 const autoRound: WriterPage = {
-  names: ["auto-round"],
+  names: ["auto-round", "auto_round", "intel/auto-round"],
   reads: "integers of 2, 4 and 8 bits, packed as `auto_round`, `auto_gptq`, `gptqmodel` or `auto_awq`",
   keys: {
     ...harmless("autoround_version", "iters", "nsamples", "seqlen", "lr", "minmax_lr", "enable_quanted_input", "amp"),
@@ -153,7 +152,7 @@ const autoRound: WriterPage = {
     ),
   },
   schemes(settings, module) {
-    const { packing_format: packing } = settings;
+    const packing = given(settings, "packing_format") ?? settings.backend;
     const zeros = typeof packing === "string" && Object.hasOwn(PACKINGS, packing) ? PACKINGS[packing] : undefined;
     if (!zeros) return "auto-round's settings have no packing_format, which says how zeros are stored";
     const layers = isObject(settings.extra_config) ? settings.extra_config : {};
@@ -161,7 +160,7 @@ const autoRound: WriterPage = {
     if (pattern !== undefined) return `layergraft does not try the pattern ${JSON.stringify(pattern)} of extra_config`;
     const change = Object.hasOwn(layers, module) && isObject(layers[module]) ? layers[module] : {};
     const own: Record<string, unknown> = { ...settings };
-    for (const key of EVERY) if (valueOf(change as Json, key) !== undefined) own[key] = (change as Json)[key];
+    for (const key of EVERY) if (given(change as Json, key) !== undefined) own[key] = (change as Json)[key];
     if (own.bits === 16) return `extra_config of the configuration leaves out ${module}, which has codes`;
     if (zeros !== "awq") return listed(gptqScheme(own, zeros === "less one", "auto-round"));
     return typeof own.sym === "boolean"

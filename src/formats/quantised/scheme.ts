@@ -43,7 +43,7 @@ export interface WriterPage {
 
 export const isNumber = (value: unknown): value is number => typeof value === "number";
 /** A key's value; undefined where it is null. */
-export const valueOf = (settings: Json, key: string): unknown => settings[key] ?? undefined;
+export const given = (settings: Json, key: string): unknown => settings[key] ?? undefined;
 export const namesIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : [];
 

@@ -52,7 +52,11 @@ function isKnown(known: Exclude<Known, { is: "any" | "fields" | "entries" }>, va
   if (known.is === "whole number") return Number.isSafeInteger(value);
   if (known.is === "true or false") return typeof value === "boolean";
   if (known.is === "list of names") return Array.isArray(value) && value.every((one) => typeof one === "string");
-  return value === false || (isObject(value) && Object.keys(value).length === 0) || (Array.isArray(value) && value.length === 0);
+  return (
+    value === false ||
+    (isObject(value) && Object.keys(value).length === 0) ||
+    (Array.isArray(value) && value.length === 0)
+  );
 }
 
 const shown = (path: string, value: unknown) => {
@@ -64,7 +68,9 @@ const shown = (path: string, value: unknown) => {
 export function describeKnown(known: Known): string {
   if (known.is === "one of") return known.values.map((one) => `\`${JSON.stringify(one)}\``).join(", ");
   if (known.is === "fields") {
-    return `(${Object.entries(known.keys).map(([key, one]) => `\`${key}\`: ${describeKnown(one)}`).join("; ")})`;
+    return `(${Object.entries(known.keys)
+      .map(([key, one]) => `\`${key}\`: ${describeKnown(one)}`)
+      .join("; ")})`;
   }
   return known.is === "entries" ? `by name ${describeKnown(known.of)}` : known.is === "any" ? "not read" : known.is;
 }

@@ -1,6 +1,7 @@
 // Multiplies an expression out to one weighted sum, and binds its tensors to files and offsets for a streaming program.
 
-import type { Checkpoint, CheckpointTensor, CodedValues } from "../../formats/checkpoint/index.js";
+import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
+import type { CodedValues } from "../../formats/quantised/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
 import type { KernelDType } from "../../kernels/index.js";
 import { elementCount, type Shape } from "../../kit/index.js";

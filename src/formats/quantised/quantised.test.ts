@@ -1,0 +1,180 @@
+// What settings say against what tensors are, by headers alone. Values of whole files: test/quantised.test.ts.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openSafetensors } from "../safetensors/index.js";
+import type { QuantisedTensor } from "./coded.js";
+import { isCodes } from "./parts.js";
+import { readQuantised, readShapes, WRITERS } from "./quantised.js";
+import { matches } from "./scheme.js";
+import { describeKnown, type Json } from "./settings.js";
+
+const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/quantised");
+const cases = readdirSync(FIXTURES, { withFileTypes: true }).flatMap((one) => (one.isDirectory() ? [one.name] : []));
+
+async function load(name: string) {
+  const file = await openSafetensors(join(FIXTURES, name, "model.safetensors"));
+  const stored = file.tensors.map((tensor): QuantisedTensor => ({ ...tensor, file }));
+  const { quantization_config: settings } = JSON.parse(readFileSync(join(FIXTURES, name, "config.json"), "utf8"));
+  return { stored, settings: settings as Json | undefined, shapes: await readShapes(stored) };
+}
+
+type Loaded = Awaited<ReturnType<typeof load>>;
+const read = ({ stored, settings, shapes }: Loaded) => readQuantised(stored, settings, "BF16", shapes);
+function problemOf(loaded: Loaded): string {
+  const found = read(loaded);
+  return found && "problem" in found ? found.problem : `read: ${JSON.stringify(found && Object.keys(found))}`;
+}
+const withSettings = (loaded: Loaded, change: Json): Loaded => ({
+  ...loaded,
+  settings: { ...loaded.settings, ...change },
+});
+const changed = (loaded: Loaded, part: string, change: (one: QuantisedTensor) => QuantisedTensor[]): Loaded => {
+  const names = loaded.stored.filter(({ name }) => name.endsWith(part));
+  expect(names).not.toEqual([]);
+  return { ...loaded, stored: loaded.stored.flatMap((one) => (one.name.endsWith(part) ? change(one) : [one])) };
+};
+
+describe.each(cases)("%s", (name) => {
+  it("is read, and each unknown key is refused by name", async () => {
+    const loaded = await load(name);
+    expect(problemOf(loaded)).toBe('read: ["tensors","note"]');
+    if (!loaded.settings) return;
+    expect(problemOf(withSettings(loaded, { rotation_config: { hadamard: 64 } }))).toContain("rotation_config");
+    const groups = Object.entries((loaded.settings.config_groups ?? {}) as Record<string, Json>);
+    for (const [key, group] of groups) {
+      const inGroup = { ...group, transform: "hadamard" };
+      const inWeights = { ...group, weights: { ...(group.weights as Json), permuted: true } };
+      for (const [what, where] of [
+        [inGroup, "transform"],
+        [inWeights, "weights.permuted"],
+      ] as const) {
+        const config_groups = { ...(loaded.settings.config_groups as Json), [key]: what };
+        expect(problemOf(withSettings(loaded, { config_groups }))).toContain(`config_groups.${key}.${where}`);
+      }
+    }
+  });
+
+  it("a part of another dtype or shape, or none, is refused by name", async () => {
+    const loaded = await load(name);
+    const modules = new Set(loaded.stored.filter(isCodes).map((one) => one.name.replace(/[^.]+$/, "")));
+    const parts = loaded.stored.filter((one) => {
+      const isPlain = /(activation_scale|input_scale|k_scale|gate\.weight)$/.test(one.name);
+      return !isPlain && modules.has(one.name.replace(/[^.]+$/, ""));
+    });
+    expect(parts.length).toBeGreaterThan(1);
+    for (const part of parts) {
+      const to = (one: Partial<QuantisedTensor>): Loaded => changed(loaded, part.name, (old) => [{ ...old, ...one }]);
+      expect(problemOf(to({ dtype: "I64", ...(part.dtype === "I64" ? { dtype: "F32" } : {}) }))).toContain(part.name);
+      if (!isCodes(part)) expect(problemOf(to({ dtype: "F64" }))).toContain(part.name);
+      expect(problemOf(to({ shape: [...part.shape, 3] }))).toContain(part.name);
+      const isOptional = /weight_shape$|g_idx$/.test(part.name) && name !== "gptq-order";
+      if (!isOptional) expect(problemOf(changed(loaded, part.name, () => []))).toMatch(/is missing|finds no codes for/);
+    }
+    const [codes] = loaded.stored.filter(isCodes);
+    const beside = `${codes?.name.replace(/_(packed|blocks)$/, "")}_permutation`;
+    const more = {
+      ...loaded,
+      stored: [...loaded.stored, { ...(codes as QuantisedTensor), name: beside, dtype: "F32" as const }],
+    };
+    expect(problemOf(more)).toContain(beside);
+  });
+});
+
+it.each<[string, Json, RegExp]>([
+  ["gptq", { checkpoint_format: "marlin" }, /checkpoint_format "marlin"/],
+  ["gptq", { checkpoint_format: "gptq", format: "gptq_v2" }, /gptq and gptq_v2/],
+  ["gptq", { bits: 3 }, /bits 3/],
+  ["gptq", { bits: 8 }, /qzeros has the shape/],
+  ["gptq", { sym: null }, /no sym/],
+  ["gptq", { group_size: 32 }, /scales has the shape \[4, 40\], not \[2, 40\]/],
+  ["gptq", { dynamic: { "-:.*down_proj": {} } }, /leaves out model\.layers\.1\.mlp\.down_proj/],
+  ["gptq", { dynamic: { "(.*)*": {} } }, /does not try the pattern/],
+  ["gptq", { adapter: { name: "lora" } }, /adapter \{"name":"lora"\}/],
+  ["awq", { version: "gemv" }, /version "gemv"/],
+  ["awq", { group_size: 24 }, /64 columns, which do not fill groups of 24/],
+  ["auto-round-4", { packing_format: "auto_round:marlin" }, /packing_format "auto_round:marlin"/],
+  ["auto-round-4", { packing_format: null }, /no packing_format/],
+  ["auto-round-4", { extra_config: { "model.layers.1.mlp.down_proj": { bits: 16 } } }, /leaves out/],
+  ["ct-int4", { transform_config: { config_groups: { u: {} } } }, /transform_config/],
+  ["ct-int4", { sparsity_config: { format: "sparse-24-bitmask" } }, /sparsity_config/],
+  ["ct-int4", { ignore: ["re:.*down_proj"] }, /ignore of the configuration names .*down_proj/],
+  ["fp8-block", { weight_block_size: [64, 64] }, /weight_scale_inv has the shape \[2, 2\], not \[3, 3\]/],
+  ["fp8-block", { expert_dtype: "fp4" }, /expert_dtype "fp4"/],
+  ["modelopt-nvfp4", { quant_algo: "W4A16_AWQ" }, /quant_algo "W4A16_AWQ"/],
+  ["gptq", { quant_method: "hqq" }, /does not know how hqq stores weights/],
+  ["gptq", { quant_method: null }, /no quant_method/],
+])("%s with %j is refused by what is unknown or contradicts", async (name, change, problem) => {
+  expect(problemOf(withSettings(await load(name), change))).toMatch(problem);
+});
+
+it("scales of a square matrix that are transposed are refused", async () => {
+  const loaded = await load("ct-int4");
+  const square = { ...loaded, shapes: new Map([["model.layers.1.mlp.down_proj.weight", [64, 64]]]) };
+  const resized = (scales: readonly number[]) =>
+    changed(
+      changed(square, "weight_packed", (one) => [{ ...one, shape: [64, 8] }]),
+      "weight_scale",
+      (one) => [{ ...one, shape: [...scales] }],
+    );
+  expect(problemOf(resized([64, 4]))).toContain("read");
+  expect(problemOf(resized([4, 64]))).toMatch(/weight_scale has the shape \[4, 64\], not \[64, 4\]/);
+});
+
+it("one of several modules without the order of its columns is refused", async () => {
+  const { stored, ...others } = await load("gptq-order");
+  const twice = stored.flatMap((one) =>
+    one.name.includes("layers.1") ? [one, { ...one, name: one.name.replace("layers.1", "layers.2") }] : [one],
+  );
+  expect(problemOf({ ...others, stored: twice })).toContain("read");
+  const lacking = changed({ ...others, stored: twice }, "layers.2.mlp.down_proj.g_idx", () => []);
+  expect(problemOf(lacking)).toBe("model.layers.2.mlp.down_proj.g_idx is missing");
+});
+
+it("modules that are left out do not stand for others whose names begin alike", async () => {
+  const loaded = await load("fp8-block");
+  expect(problemOf(withSettings(loaded, { modules_to_not_convert: ["mlp.down", "model.layers.1"] }))).toContain("read");
+});
+
+describe("settings without codes", () => {
+  const plain = async (settings: Json, scales = false): Promise<Loaded> => {
+    const { stored, shapes } = await load("gptq");
+    const own = stored.filter(({ name }) => !/down_proj\.(qweight|qzeros|scales|g_idx)$/.test(name));
+    const [one] = own;
+    const more = scales && one ? [{ ...one, name: "model.layers.0.mlp.down_proj.weight_scale" }] : [];
+    return { stored: [...own, ...more], settings, shapes };
+  };
+
+  it.each<[Json, boolean]>([
+    [{ quant_method: "bitnet", linear_class: "autobitlinear", quantization_mode: "online" }, true],
+    [
+      { quant_method: "compressed-tensors", format: "dense", config_groups: {}, kv_cache_scheme: { num_bits: 8 } },
+      true,
+    ],
+    [{ quant_method: "modelopt", kv_cache_quant_algo: "FP8" }, true],
+    [{ quant_method: "gptq", bits: 4 }, false],
+    [{ quant_method: "bitsandbytes", load_in_4bit: true }, false],
+  ])("%j are read as plain weights", async (settings, keeps) => {
+    expect(read(await plain(settings))).toEqual({ plain: true, keeps });
+  });
+
+  it("an unknown key is refused all the same, and scales of plain weights", async () => {
+    expect(problemOf(await plain({ quant_method: "gptq", rotation: "hadamard" }))).toMatch(/rotation "hadamard"/);
+    expect(problemOf(await plain({ quant_method: "fp8" }, true))).toMatch(/finds no codes for .*weight_scale/);
+  });
+});
+
+it("patterns that could take exponential time are not tried", () => {
+  expect([
+    matches("(a+)+$", "aaaa"),
+    matches("a[", "a"),
+    matches(".*q_proj", "model.q_proj"),
+    matches("q_proj", "model.q_proj"),
+  ]).toEqual([undefined, undefined, true, false]);
+});
+
+it("every key of every page has words for the table", () => {
+  for (const { keys } of WRITERS) {
+    for (const known of Object.values(keys)) expect(describeKnown(known)).not.toBe("");
+  }
+});
