@@ -161,7 +161,7 @@ it("two models of bitsandbytes are not averaged", async () => {
   const config = { quantization_config: { quant_method: "bitsandbytes", load_in_4bit: true } };
   const models = await bench.models(2, { edit, config });
   await expect(planRecipe({ method: "soup", models })).rejects.toThrow(
-    /quantised \(bitsandbytes\), so computing .* would be wrong; use the original model, or load this one in Python/,
+    /quantised \(bitsandbytes\) and only copied, as codes of bitsandbytes are not read, so computing .* would be wrong; use the original model, or load this one in Python/,
   );
 });
 
@@ -204,7 +204,7 @@ it("codes that are not read are not converted either", async () => {
   );
   await writeSharded(folder, tensors);
   await expect(planRecipe({ method: "soup", models: [folder], dtype: "float32" })).rejects.toThrow(
-    /quantised \(fp8\), so computing or converting .* would be wrong; use the original model/,
+    /quantised \(fp8\) and only copied, as \S+_scale is missing, so computing or converting .* would be wrong; use the original model/,
   );
 });
 

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { elementCount } from "../../kit/index.js";
 import { openSafetensors } from "../safetensors/index.js";
 import type { QuantisedTensor } from "./coded.js";
 import { isCodes } from "./parts.js";
@@ -72,6 +73,8 @@ describe.each(cases)("%s", (name) => {
       if (!isOptional) expect(problemOf(changed(loaded, part.name, () => []))).toMatch(/is missing|finds no codes for/);
     }
     const [codes] = loaded.stored.filter(isCodes);
+    const flat = changed(loaded, codes?.name ?? "", (one) => [{ ...one, shape: [elementCount(one.shape)] }]);
+    expect(problemOf(flat)).toMatch(/has the shape|finds no codes for|does not know what/);
     const beside = `${codes?.name.replace(/_(packed|blocks)$/, "")}_permutation`;
     const more = {
       ...loaded,
@@ -85,7 +88,7 @@ it.each<[string, Json, RegExp]>([
   ["gptq", { checkpoint_format: "marlin" }, /checkpoint_format "marlin"/],
   ["gptq", { checkpoint_format: "gptq", format: "gptq_v2" }, /gptq and gptq_v2/],
   ["gptq", { bits: 3 }, /bits 3/],
-  ["gptq", { bits: 8 }, /qzeros has the shape/],
+  ["gptq", { bits: 8 }, /scales has the shape/],
   ["gptq", { sym: null }, /no sym/],
   ["gptq", { group_size: 32 }, /scales has the shape \[4, 40\], not \[2, 40\]/],
   ["gptq", { dynamic: { "-:.*down_proj": {} } }, /leaves out model\.layers\.1\.mlp\.down_proj/],
