@@ -262,6 +262,35 @@ it("models that are only copied are not mixed where their settings differ", asyn
   await expect(planRecipe(swap)).rejects.toThrow(/quantised with different settings \(gptq\) and only copied/);
 });
 
+it("plain weights keep the settings of a cache and run; those of BitNet are merged, but not run", async () => {
+  const cache = { quant_method: "compressed-tensors", config_groups: {}, kv_cache_scheme: { num_bits: 8 } };
+  const online = { quant_method: "bitnet", linear_class: "autobitlinear", quantization_mode: "online" };
+  for (const [settings, runs] of [
+    [cache, true],
+    [online, false],
+  ] as const) {
+    const models = [await writeWide(bench.next("plain"), 1), await writeWide(bench.next("plain"), 2)];
+    const plain = await openModel(models[0] as string);
+    const wanted = await plain.score("abcdefg");
+    await plain.close();
+    for (const folder of models) {
+      writeFileSync(
+        join(folder, "config.json"),
+        JSON.stringify({ ...configOf(folder), quantization_config: settings }),
+      );
+    }
+    const { out } = await bench.merge({ method: "soup", models });
+    expect(configOf(out).quantization_config).toEqual(settings);
+    for (const source of [models[0] as string, { method: "soup", models: [models[0] as string] } as RecipeInput]) {
+      if (runs) {
+        await using opened = await openModel(source);
+        expect(await opened.score("abcdefg")).toEqual(wanted);
+      } else
+        await expect(openModel(source)).rejects.toThrow(/bitnet quantises its weights and their inputs while it runs/);
+    }
+  }
+});
+
 it("explain names what to do with a merged model that is quantised", async () => {
   const [merged, one, other] = [await model("fp8-block"), await model("fp8-block", 1), await model("fp8-block", 2)];
   await expect(explain(merged, { from: [one, other] })).rejects.toThrow(

@@ -172,7 +172,9 @@ export async function openCheckpoint(
   const quantised = gguf ? undefined : readQuantised(stored, settings, dtype, await readShapes(stored));
   if (!quantised) return describe({ ...opened, config, stored });
   if ("plain" in quantised) {
-    if (quantised.keeps) return describe({ ...opened, config: { ...config, quantized: undefined }, stored });
+    const { whileRunning } = quantised;
+    const kept = { ...config, quantized: undefined, ...(whileRunning ? { whileRunning } : {}) };
+    if (quantised.keeps) return describe({ ...opened, config: kept, stored });
     const note = `the configuration says that weights are quantised (${config.quantized}), but they are plain values; its settings of quantisation are left out`;
     return describe({ ...opened, config: withoutQuantisation(config), stored, notes: [note] });
   }

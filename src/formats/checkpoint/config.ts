@@ -31,6 +31,8 @@ export interface CheckpointConfig {
   readonly quantized: string | undefined;
   /** Why codes are only copied, as a clause; undefined where they are read as values. */
   readonly unread?: string;
+  /** Why a model with plain weights computes otherwise than they say, as a clause; it can be merged, but not run here. */
+  readonly whileRunning?: string;
 }
 
 const META_FILE = "params.json";

@@ -109,6 +109,7 @@ const bitnet: WriterPage = {
   },
   schemes: () => "packed weights of bitnet are not read",
   keepsPlain: () => true,
+  whileRunning: "bitnet quantises its weights and their inputs while it runs",
 };
 
 const bitsandbytes: WriterPage = {

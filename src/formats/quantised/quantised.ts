@@ -54,8 +54,8 @@ export type Reading =
   | { readonly tensors: readonly QuantisedTensor[]; readonly note: string }
   /** Why something that is quantised is only copied, as a clause. */
   | { readonly problem: string }
-  /** Settings without codes; `keeps` says whether they stay in the configuration. */
-  | { readonly plain: true; readonly keeps: boolean };
+  /** Settings without codes; `keeps` says whether they stay in the configuration, `whileRunning` see `WriterPage`. */
+  | { readonly plain: true; readonly keeps: boolean; readonly whileRunning?: string };
 
 /**
  * The tensors of a quantised checkpoint as values.
@@ -93,7 +93,10 @@ export function readQuantised(
   if (loose.length > 0) {
     return { problem: `layergraft finds no codes for ${formatSome(loose.map(({ name }) => name))}` };
   }
-  if (found.size === 0) return { plain: true, keeps: page.keepsPlain?.(given) ?? false };
+  if (found.size === 0) {
+    const { whileRunning } = page;
+    return { plain: true, keeps: page.keepsPlain?.(given) ?? false, ...(whileRunning ? { whileRunning } : {}) };
+  }
   const tensors = stored.flatMap((tensor): QuantisedTensor[] => {
     const one = found.get(tensor);
     if (one) return [{ ...tensor, name: one.name, shape: one.shape, dtype, coded: one.coded }];

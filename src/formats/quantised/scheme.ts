@@ -39,6 +39,8 @@ export interface WriterPage {
   schemes(settings: Json, module: string): readonly Scheme[] | string;
   /** Whether plain weights belong to these settings, which then stay in the configuration. Default: they do not. */
   keepsPlain?(settings: Json): boolean;
+  /** What a model with plain weights computes otherwise than these say, as a clause. Default: nothing. */
+  readonly whileRunning?: string;
 }
 
 export const isNumber = (value: unknown): value is number => typeof value === "number";
