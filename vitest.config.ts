@@ -10,6 +10,7 @@ const hasRoom = existsSync(MEMORY) && statfsSync(MEMORY).bavail * statfsSync(MEM
 const TESTS = ["src/**/*.test.ts", "test/**/*.test.ts"];
 /** Tests that replace modules with vi.mock, which would replace them for other files, too. */
 const MOCKING = [
+  "src/cli/shared/interrupts.test.ts",
   "src/text/hostile.test.ts",
   "src/evaluate/backends/http.test.ts",
   "src/train/loop/state.test.ts",

@@ -238,12 +238,12 @@ describe("what it refuses", () => {
     [
       "a threshold of words",
       [...base, ...math, "--threshold", "often"],
-      /must be auto, paper, paper-fine, or a positive number/,
+      /must be auto, common, or, also as EXPERT=VALUE, paper, paper-fine or a positive number/,
     ],
     [
       "a negative threshold",
       [...base, ...math, "--threshold=-1e-5"],
-      /argument .-1e-5. is invalid. It must be auto, paper, paper-fine, or a positive number/,
+      /argument .-1e-5. is invalid. It must be auto, common, or, also as EXPERT=VALUE, paper, paper-fine or a positive number/,
     ],
     ["another axis", [...base, ...math, "--rows", "columns"], /Allowed choices are input, output/],
     ["a recipe that is not there", [...base, "--expert", "a=no.yaml"], /error: no\.yaml does not exist/],

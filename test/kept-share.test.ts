@@ -41,6 +41,7 @@ it("measures what rounding an expert of float32 keeps of its change", async () =
   const notes = await out("method: task_arithmetic\nmodels: [near]\nbase: base\ndtype: bfloat16\n", "rounded");
   const all = await readFolders(["base", "near", "rounded"].map((folder) => join(cwd, folder)));
   let [changed, kept, errors, changes] = [0, 0, 0, 0];
+  const norms = { changed: 0, kept: 0 };
   for (const name of all[1]?.keys() ?? []) {
     const [before = [], exact = [], after = []] = valuesOf(name, all);
     for (const [i, value] of exact.entries()) {
@@ -49,13 +50,18 @@ it("measures what rounding an expert of float32 keeps of its change", async () =
       const left = (after[i] ?? 0) - (before[i] ?? 0);
       changed++;
       kept += Number(left !== 0);
+      if (name.endsWith("norm.weight")) {
+        norms.changed++;
+        norms.kept += Number(left !== 0);
+      }
       errors += (left - change) ** 2;
       changes += change ** 2;
     }
   }
-  const [share, off] = [kept / changed, Math.sqrt(errors / changes)].map((x) => `${(100 * x).toFixed(1)}%`);
+  const shares = [kept / changed, norms.kept / norms.changed, Math.sqrt(errors / changes)];
+  const [share, ofNorms, off] = shares.map((x) => `${(100 * x).toFixed(1)}%`);
   expect(notes).toEqual([
-    `note: rounding to bfloat16 keeps ${share} of the changed elements; the change is off by ${off}. Set dtype: float32 to keep all of it`,
+    `note: rounding to bfloat16 keeps ${share} of the changed elements (${ofNorms} of those in norms and biases); the change is off by ${off}. Set dtype: float32 to keep all of it`,
   ]);
   expect(changed).toBeGreaterThan(1000);
 });

@@ -89,7 +89,7 @@ it("a threshold that is none", async () => {
   await refused(
     ["analyze", "--base", "task", "--expert", "a=language", "--threshold", "foo"],
     WRONG_USAGE,
-    "option '--threshold <value>' argument 'foo' is invalid. It must be auto, paper, paper-fine, or a positive number.",
+    "option '--threshold <value>' argument 'foo' is invalid. It must be auto, common, or, also as EXPERT=VALUE, paper, paper-fine or a positive number.",
   );
 });
 

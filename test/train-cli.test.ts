@@ -225,6 +225,24 @@ describe("before it trains", () => {
     expect(snapshot(work)).toEqual(before);
   });
 
+  it("--dry-run prints the memory that the run needs, and is refused where the run would be", async () => {
+    const { status, stdout } = await train("run.yaml", "--dry-run");
+    expect(status).toBe(DONE);
+    expect(stdout).toMatch(/^needs about \d+ MB of memory \(.*program \d+ MB\); .* are free$/m);
+    const summary = JSON.parse((await train("run.yaml", "--dry-run", "--json")).stdout);
+    const { total, ...parts } = summary.memory;
+    expect(parts.weights + parts.optimizer + parts.logits + parts.activations + parts.program).toBe(total);
+    const small = { ...options, env: { LAYERGRAFT_MEMORY: `${total - 1}` } };
+    const refused = await layergraft(["train", "run.yaml", "--dry-run"], small);
+    const ran = await layergraft(["train", "run.yaml"], small);
+    expect(refused.status).toBe(WRONG_USAGE);
+    expect(refused.stderr).toMatch(/^error: Full training of base, 4 x 16 tokens at once, needs about /);
+    expect(ran).toEqual(refused);
+    // Another machine trains it.
+    const elsewhere = await layergraft(["train", "run.yaml", "--dry-run", "--engine", "trl"], small);
+    expect([elsewhere.status, elsewhere.stdout.includes("of memory")]).toEqual([DONE, false]);
+  });
+
   it("--preview shows what the model will see, and what of it is learned", async () => {
     const [{ prompt = "", response = "" } = {}] = items(500);
     const color = { ...options, env: { FORCE_COLOR: "1" } };

@@ -238,17 +238,21 @@ class Steps(TrainerCallback):
 
 
 def kept_change(weights, base, dtype):
-    """How much of the change from the base a dtype keeps: the share of changed elements, and the error as a share of the change."""
-    changed = kept = errors = changes = 0.0
+    """How much of the change from the base a dtype keeps: the share of changed elements, of all and of norms and biases, and the
+    error as a share of the change."""
+    changed = kept = errors = changes = of_norms = kept_of_norms = 0.0
     for name, exact in weights.items():
         exact = exact.float()
         before = base[name].to(exact.device).float() if base else torch.zeros_like(exact)
         change, after = exact - before, exact.to(dtype).float() - before.to(dtype).float()
-        changed += change.count_nonzero().item()
-        kept += (after[change != 0] != 0).sum().item()
+        moved, stayed = change.count_nonzero().item(), (after[change != 0] != 0).sum().item()
+        changed, kept = changed + moved, kept + stayed
+        if exact.dim() == 1:
+            of_norms, kept_of_norms = of_norms + moved, kept_of_norms + stayed
         errors += ((after - change)[change != 0].double() ** 2).sum().item()
         changes += (change.double() ** 2).sum().item()
     return {"dtype": RUN["save_dtype"], "elements": kept / changed if changed else 1.0,
+            **({"norms": kept_of_norms / of_norms} if 0 < of_norms < changed else {}),
             "error": math.sqrt(errors / changes) if changes else 0.0}
 
 

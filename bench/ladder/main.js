@@ -1,4 +1,4 @@
-// Every command that opens a model, on models from 270M parameters to 111B: npm run bench -- ladder [--models FOLDER] [--rung gemma,qwen]
+// Every command that opens a model, on models from 270M parameters to 111B: npm run bench -- ladder [--models FOLDER] [--rung gemma,gemma-3-27b@2]
 // [--only generate,score] [--peers PYTHON]. A cell works, or is refused in a sentence before anything is computed, or fails. Finished cells
 // are in FILE (--results) and are not run again; --table prints them.
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

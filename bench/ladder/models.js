@@ -47,7 +47,7 @@ const SEEDS = { a: 1, b: 2, base: 3 };
 
 /**
  * Makes what a rung needs, unless it is there.
- * @param {string} name
+ * @param {string} name of a rung, or of one of a published shape with so many of its layers: gemma-3-27b@2
  * @param {{ models: string, work: string, python: string }} given models: folder of GGUF files
  * @returns {Promise<Rung>}
  */
@@ -69,8 +69,10 @@ export async function openRung(name, given) {
     for (const part of /** @type {const} */ (["a", "b"])) await writeExpert(base, at(part), SEEDS[part]);
     if (name.endsWith(".gguf")) base = gguf;
   } else {
-    const shape = name === NOISE ? LLAMA_1B : PUBLISHED[name];
-    if (!shape) throw new Error(`${name} is not a rung: ${RUNGS.join(", ")}`);
+    const [published = "", layers] = name.split("@");
+    const whole = name === NOISE ? LLAMA_1B : PUBLISHED[published];
+    if (!whole) throw new Error(`${name} is not a rung: ${RUNGS.join(", ")}`);
+    const shape = layers === undefined ? whole : { ...whole, num_hidden_layers: Number(layers) };
     for (const [part, seed] of Object.entries(SEEDS)) {
       if (existsSync(join(at(part), "config.json"))) continue;
       writeCheckpoint(at(part), shape, { seed, sparse: name !== NOISE });

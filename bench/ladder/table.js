@@ -7,7 +7,7 @@ import { RUNGS } from "./models.js";
 
 /** @param {import("./main.js").Results} results */
 export function printTable({ machine, cells, peers }) {
-  const rungs = RUNGS.filter((rung) => cells[rung]);
+  const rungs = Object.keys(cells).toSorted((a, b) => placeOf(a) - placeOf(b));
   console.log(`${machine}\n`);
   /** @type {string[]} */
   const notes = [];
@@ -20,7 +20,7 @@ export function printTable({ machine, cells, peers }) {
   }
   console.log("");
   for (const [index, note] of notes.entries()) console.log(`${index + 1}. ${note}`);
-  const beside = RUNGS.flatMap((rung) =>
+  const beside = rungs.flatMap((rung) =>
     Object.entries(peers[rung] ?? {}).map(([row, cell]) => [rung, row, textOf(cells[rung]?.[row]), textOf(cell)]),
   );
   if (beside.length === 0) return;
@@ -29,6 +29,9 @@ export function printTable({ machine, cells, peers }) {
   line(["---", "---", "---", "---"]);
   for (const parts of beside) line(parts);
 }
+
+/** @param {string} rung */
+const placeOf = (rung) => RUNGS.indexOf(rung.split("@")[0] ?? "");
 
 /** @param {Cell | undefined} cell @param {string[]} [notes] */
 function textOf(cell, notes = []) {

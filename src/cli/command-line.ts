@@ -13,7 +13,16 @@ import {
   usageError,
   VERSION,
 } from "../kit/index.js";
-import { closest, didYouMean, removedAdvice, shellQuote, shorten, visible, write } from "../kit/printing/index.js";
+import {
+  closest,
+  didYouMean,
+  endLine,
+  removedAdvice,
+  shellQuote,
+  shorten,
+  visible,
+  write,
+} from "../kit/printing/index.js";
 import { COMMANDS } from "./command-table.js";
 import { withAdvice } from "./shared/advice.js";
 import { asTyped } from "./shared/command-name.js";
@@ -198,6 +207,7 @@ function statusOf(error: unknown): number {
 /** Prints an error as text; commander has already printed its own. */
 function printError(error: unknown, flags: ReadonlySet<string>): void {
   if (error instanceof CommanderError) return;
+  endLine(process.stdout);
   const { red, yellow } = paletteFor(process.stderr);
   const { code, message } = errorReport(error, flags);
   const title = error instanceof CancelledError ? yellow("interrupted:") : red("error:");

@@ -1,11 +1,13 @@
 // Continuous batching: answers of one batch begin and end independently of each other. A new prompt is read pass by pass,
 // between the steps of the answers under way.
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { longestOf } from "../kit/arrays/index.js";
 import { CancelledError, type Random } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
+import { type EditedRequest, editLogits, isEdited, withEdits } from "./logit-settings.js";
 import { PASS_TOKENS } from "./model/sizes.js";
-import { lastOf, longestOf, passes } from "./prefill.js";
+import { lastOf, passes } from "./prefill.js";
 import {
   requireNumber,
   requireWhole,
@@ -25,14 +27,11 @@ export interface AnswerGrammar {
 }
 
 /** One answer to a prompt of at least one token. */
-export interface BatchRequest extends SamplingOptions {
+export interface BatchRequest extends SamplingOptions, EditedRequest {
   /** Requests with the same array, by identity, that wait together have it read once. */
   readonly prompt: readonly number[];
-  readonly maxNewTokens: number;
   /** Tokens that end the answer and are not part of it. */
   readonly stopIds: ReadonlySet<number>;
-  /** Least new tokens: before, tokens of `stopIds` are not drawn. Default: 0. */
-  readonly minNewTokens?: number | undefined;
   /** Limits the answer, in a backend that can; such an answer has no log-probabilities and may end at any token. */
   readonly grammar?: AnswerGrammar | undefined;
   /** Source of the samples. */
@@ -299,11 +298,11 @@ export class DecodingBatch {
   #draw({ request, ids }: Row, { logits, best }: PassResult, at: number): Drawn {
     const width = this.#decoder.spec.vocabularySize;
     const row = logits?.subarray(at * width, (at + 1) * width);
-    const short = isShort(request, ids.length);
+    const edits = row && isEdited(request, ids.length) ? editLogits(request, ids, (id) => row[id]) : undefined;
     const id =
-      row === undefined || (isGreedy(request) && best && !short)
+      row === undefined || (isGreedy(request) && best && !edits)
         ? best?.[at]
-        : sampleToken(short ? withoutStops(row, request) : row, request, request.random);
+        : sampleToken(edits ? withEdits(row, edits) : row, request, request.random);
     if (request.top === undefined || id === undefined || !row) return { id };
     const top = topLogprobs(row, Math.max(1, request.top));
     const { id: likeliest, logprob: most } = top[0] as { id: number; logprob: number };
@@ -344,24 +343,12 @@ export class DecodingBatch {
   }
 }
 
-/** Whether an answer of so many tokens may not end yet. */
-export function isShort({ minNewTokens = 0 }: BatchRequest, count: number): boolean {
-  return count < minNewTokens;
-}
-
-/** The logits with those of the tokens that end an answer at minus infinity. */
-export function withoutStops(logits: Float32Array, { stopIds }: BatchRequest): Float32Array {
-  const rest = logits.slice();
-  for (const id of stopIds) if (id < rest.length) rest[id] = Number.NEGATIVE_INFINITY;
-  return rest;
-}
-
 /** @throws LayergraftError if an option is out of its range */
-export function checkRequest({ maxNewTokens, minNewTokens, temperature, topK, topP, top }: BatchRequest): void {
+export function checkRequest({ maxNewTokens, minNewTokens, temperature, topK, topP, minP, top }: BatchRequest): void {
   requireWhole({ maxNewTokens, minNewTokens, top }, 0);
   requireWhole({ topK }, 1);
   requireNumber({ temperature }, Number.POSITIVE_INFINITY);
-  requireNumber({ topP }, 1);
+  requireNumber({ topP, minP }, 1);
 }
 
 function longAbove({ spec }: LoadedDecoder): number {
@@ -391,7 +378,7 @@ function isGreedy({ temperature = 0 }: BatchRequest): boolean {
 
 function outputsFor(rows: readonly Row[]): Output[] {
   const needsLogits = rows.some(
-    ({ request, ids }) => !isGreedy(request) || request.top !== undefined || isShort(request, ids.length),
+    ({ request, ids }) => !isGreedy(request) || request.top !== undefined || isEdited(request, ids.length),
   );
   const needsBest = rows.some(({ request }) => isGreedy(request));
   return [...(needsBest ? (["best"] as const) : []), ...(needsLogits ? (["logits"] as const) : [])];

@@ -1,6 +1,7 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
 import type { SourceOptions } from "../formats/checkpoint/index.js";
+import { longestOf } from "../kit/arrays/index.js";
 import { type CallOptions, LayergraftError, usageError, VERSION } from "../kit/index.js";
 import {
   type ChatMessage,
@@ -13,10 +14,11 @@ import {
 } from "../text/index.js";
 import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
+import { type GenerationConfig, NO_GENERATION_CONFIG } from "./generation-config.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { requireEngineMemory, requireRoom } from "./memory/estimate.js";
 import { type EngineSource, isHere, type ModelSource, openModelSource } from "./model-source.js";
-import { DEFAULT_BATCH, longestOf } from "./prefill.js";
+import { DEFAULT_BATCH } from "./prefill.js";
 import { loadRuntime } from "./runtime/load-runtime.js";
 import { requireWhole, type SamplingOptions, type TokenScores } from "./sampling.js";
 import { type ScoreEachOptions, type ScoreOptions, scoreTexts } from "./score.js";
@@ -28,6 +30,11 @@ export interface OpenEngineOptions extends LoadOptions, SourceOptions {
   readonly opened?: ModelSource | undefined;
   /** Whether the model must have a chat template: one without is refused before its weights are read. Default: false. */
   readonly chat?: boolean | undefined;
+  /**
+   * Apply what the model's generation_config.json says besides end tokens, such as a repetition penalty, as transformers
+   * does. Default: true.
+   */
+  readonly generationConfig?: boolean | undefined;
 }
 
 /** Options of `Engine.generate`. */
@@ -83,7 +90,7 @@ export interface ContinuationScore {
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
   // First, so that it is not missing only after everything is read.
   await loadRuntime();
-  const { folder, hub, opened, chat, ...load } = options;
+  const { folder, hub, opened, chat, generationConfig = true, ...load } = options;
   const headers = opened ?? (await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } }));
   requireEngineMemory(headers, { shared: load.shared });
   // Weights are read in no order that streaming could follow, and most models are run again.
@@ -92,19 +99,23 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
     : await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
   const text = modelTextOf(model);
   if (chat) await requireTemplate(text);
+  const generation = generationConfig ? await text.generationConfig() : undefined;
   const decoder = await LoadedDecoder.load(model, load);
-  return new Engine(text, embeddedModel(decoder));
+  return new Engine(text, embeddedModel(decoder), generation);
 }
 
 /** A model in memory, for token ids. Close it to free its memory. */
 export class Engine {
   readonly #text: ModelText;
   readonly #model: TokenModel;
+  /** How the model's own settings change answers; nothing where they are left out. */
+  readonly generationConfig: GenerationConfig;
   #stopIds: Promise<readonly number[]> | undefined;
 
-  constructor(text: ModelText, model: TokenModel) {
+  constructor(text: ModelText, model: TokenModel, generationConfig: GenerationConfig = NO_GENERATION_CONFIG) {
     this.#text = text;
     this.#model = model;
+    this.generationConfig = generationConfig;
   }
 
   /** Display name. */
@@ -137,7 +148,7 @@ export class Engine {
   }
   /** Notes on how the model was read. */
   get notes(): readonly string[] {
-    return [...this.#text.notes, ...this.#model.notes];
+    return [...this.#text.notes, ...this.#model.notes, ...this.generationConfig.notes];
   }
 
   /**
@@ -203,12 +214,13 @@ export class Engine {
     });
     const texts = prompts.map(() => (tokenizer ? new StoppedText(tokenizer, stop) : undefined));
     const ends = new Set(stopIds ?? (await this.stopIds()));
+    const { logits, minNewTokens } = this.generationConfig;
     const finished = new Map<number, Generation>();
     const emit = (prompt: number, text: string) => {
       if (text !== "") onText?.(prompt, text);
     };
     await this.#model.generate(prompts, {
-      ...rest,
+      ...{ ...rest, logits, minNewTokens },
       stopIds: ends,
       onToken: (prompt, id) => {
         const text = texts[prompt];

@@ -5,7 +5,9 @@ import type { LoadedDecoder } from "./loaded-decoder.js";
 import { DEFAULT_BATCH, sharedBeginning, sharedLength } from "./prefill.js";
 import { requireWhole, type SamplingOptions, type TokenScores } from "./sampling.js";
 
-export interface GenerateTokensOptions extends SamplingOptions, Pick<BatchRequest, "maxNewTokens" | "stopIds" | "top"> {
+export interface GenerateTokensOptions
+  extends SamplingOptions,
+    Pick<BatchRequest, "maxNewTokens" | "minNewTokens" | "stopIds" | "logits" | "top"> {
   /** Seed of sampling, or one for each prompt; each has its own random stream. Default 0. */
   readonly seed?: number | readonly number[] | undefined;
   /** Prompts answered at once; default 8. */

@@ -5,9 +5,7 @@ export {
   type BatchRequest,
   checkRequest,
   type Finish,
-  isShort,
   type TokenAnswer,
-  withoutStops,
 } from "./decoding-batch.js";
 export {
   brokenModel,
@@ -20,6 +18,13 @@ export {
 } from "./engine.js";
 export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";
+export {
+  describeField,
+  type GenerationConfig,
+  NO_GENERATION_CONFIG,
+  readGenerationConfig,
+} from "./generation-config.js";
+export { editLogits, isEdited, type LogitEdits, type LogitSettings, withEdits } from "./logit-settings.js";
 export { type EngineSource, isHere, type ModelSource, openModelSource, sourceOf } from "./model-source.js";
 export {
   fillsBlocks,

@@ -1,6 +1,7 @@
 // Reads prompts into caches: in passes of bounded size, with their common prefix computed once.
 
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { longestOf } from "../kit/arrays/index.js";
 import { CancelledError } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
@@ -10,11 +11,6 @@ import { logitsTokens, PASS_TOKENS } from "./model/sizes.js";
 export const DEFAULT_BATCH = 8;
 /** A shorter common prefix is computed with each text. */
 const LEAST_SHARED = 8;
-
-/** Length of the longest text. Math.max(...) would overflow the stack for many texts. */
-export function longestOf(texts: readonly (readonly number[])[]): number {
-  return texts.reduce((longest, { length }) => Math.max(longest, length), 0);
-}
 
 /** Length of the common prefix of texts, which leaves at least one token of each. */
 export function sharedLength(texts: readonly (readonly number[])[]): number {

@@ -19,6 +19,12 @@ export class RopeTables {
     this.#ropes = ropes;
   }
 
+  /** Equal for lengths of texts that have the same frequencies. */
+  keyOf(length: number): string {
+    const varying = this.#ropes.filter(({ long, dynamic }) => long !== undefined || dynamic !== undefined);
+    return varying.map((rope) => frequenciesAt(rope, length).join()).join(";");
+  }
+
   /**
    * Tables for positions from 0 to `length` - 1, by feed name; all have the same height.
    * @param least least height of the tables; only `length` chooses the frequencies
@@ -62,7 +68,7 @@ export function integers(shape: readonly number[], values: readonly number[]): T
   return { dtype: "i64", shape, data: BigInt64Array.from(values, BigInt) };
 }
 
-/** Feeds of texts one after the other, each of which attends to itself. */
+/** Feeds of texts one after the other, each of which attends to itself. All have the frequencies of the longest. */
 export function feedsOf(texts: readonly (readonly number[])[], ropes: RopeTables): Record<string, TensorValue> {
   const ids = texts.flat();
   const shape = [1, ids.length];

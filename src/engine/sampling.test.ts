@@ -3,8 +3,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { mostLikely, type SamplingOptions, sampleToken, topLogprobs } from "./sampling.js";
 
-/** Probabilities by token, from the definitions: temperature, then the k most likely, then the nucleus of those. */
-function probabilities(logits: Float32Array, { temperature = 0, topK = logits.length, topP = 1 }: SamplingOptions) {
+/** Probabilities by token, from the definitions: temperature, the k most likely, the nucleus of those, those near the first. */
+function probabilities(logits: Float32Array, options: SamplingOptions) {
+  const { temperature = 0, topK = logits.length, topP = 1, minP = 0 } = options;
   const order = [...logits.keys()].sort((a, b) => (logits[b] as number) - (logits[a] as number) || a - b);
   if (temperature === 0) return new Map([[order[0] as number, 1]]);
   const most = Math.max(...logits);
@@ -12,7 +13,8 @@ function probabilities(logits: Float32Array, { temperature = 0, topK = logits.le
   const total = shares.reduce((a, b) => a + b, 0);
   const kept: number[] = [];
   for (const share of shares) if (kept.length === 0 || sum(kept) < topP * total) kept.push(share);
-  return new Map(kept.map((share, i) => [order[i] as number, share / sum(kept)]));
+  const likely = kept.filter((share) => share >= minP);
+  return new Map(likely.map((share, i) => [order[i] as number, share / sum(likely)]));
 }
 
 const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
@@ -49,6 +51,7 @@ describe("sampling", () => {
         topK: fc.integer({ min: 1, max: 90 }),
         // No sum of shares is so near to one of these that rounding could decide.
         topP: fc.constantFrom(0, 0.1234567, 0.5000123, 0.9012345, 1),
+        minP: fc.constantFrom(0, 0.0512345, 0.4000123, 1),
       },
       { requiredKeys: [] },
     );

@@ -1,4 +1,4 @@
-// From logits to the next token: greedy, or sampled with temperature, top-k and top-p. In linear time, as sorting the
+// From logits to the next token: greedy, or sampled with temperature, top-k, top-p and min-p. In linear time, as sorting the
 // vocabulary would take longer than a small model.
 import { type Random, usageError } from "../kit/index.js";
 
@@ -9,16 +9,18 @@ export interface SamplingOptions {
   readonly topK?: number | undefined;
   /** Sample from the most likely tokens that together have this probability (arXiv 1904.09751). Default: 1. */
   readonly topP?: number | undefined;
+  /** Sample from tokens whose probability is at least this share of the highest one's (arXiv 2407.01082). Default: 0. */
+  readonly minP?: number | undefined;
 }
 
 /**
- * Samples a token. Top-k is applied before top-p. Ties are ordered by id, so the result depends only on logits and random
+ * Samples a token. Top-k is applied before top-p, and min-p last. Ties are ordered by id, so the result depends only on logits and random
  * numbers.
  * @returns undefined if a logit is not a number
  */
 export function sampleToken(
   logits: Float32Array,
-  { temperature = 0, topK = logits.length, topP = 1 }: SamplingOptions,
+  { temperature = 0, topK = logits.length, topP = 1, minP = 0 }: SamplingOptions,
   random: Pick<Random, "float">,
 ): number | undefined {
   const best = largest(logits);
@@ -28,6 +30,8 @@ export function sampleToken(
   for (let id = 0; id < shares.length; id++) shares[id] = Math.exp(((logits[id] as number) - most) / temperature);
   if (topK < shares.length) keepOnly(shares, first(shares, topK, Number.POSITIVE_INFINITY));
   if (topP < 1) keepOnly(shares, first(shares, shares.length, topP * total(shares)));
+  // The largest share is 1.
+  if (minP > 0) for (let id = 0; id < shares.length; id++) if ((shares[id] as number) < minP) shares[id] = 0;
   let rest = random.float() * total(shares);
   for (let id = 0; id < shares.length; id++) {
     rest -= shares[id] as number;

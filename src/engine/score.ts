@@ -1,9 +1,10 @@
 // Log-probabilities of given tokens. Texts are batched by length; what all begin with is computed once, and so is a
 // context that has several continuations in a batch, such as a question and its choices.
+import { longestOf } from "../kit/arrays/index.js";
 import { groupBy } from "../kit/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Wanted } from "./loaded-decoder.js";
-import { DEFAULT_BATCH, extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
+import { DEFAULT_BATCH, extend, sharedBeginning, sharedLength } from "./prefill.js";
 import { requireWhole } from "./sampling.js";
 
 export interface ScoreOptions {

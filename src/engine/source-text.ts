@@ -13,6 +13,7 @@ import {
   type Tokenizer,
   type TokenizerParts,
 } from "../text/index.js";
+import { type GenerationConfig, legacyGeneration, readGenerationConfig } from "./generation-config.js";
 import type { ModelSource } from "./model-source.js";
 import type { ModelText } from "./token-model.js";
 
@@ -59,8 +60,13 @@ export async function requireTemplate({ name, chatTemplate }: Pick<ModelText, "n
   throw usageError(`${name} has no chat template. ${advice} it with text`, { option: "chat" });
 }
 
+export interface SourceText extends ModelText {
+  /** How the model's own settings change answers. @throws CheckpointError for an invalid value */
+  generationConfig(): Promise<GenerationConfig>;
+}
+
 /** Name, tokenizer, template and end tokens of a model from its files. */
-export function modelTextOf(source: ModelSource): ModelText {
+export function modelTextOf(source: ModelSource): SourceText {
   let loaded: Promise<Tokenizer> | undefined;
   const tokenizer = () => {
     loaded ??= loadSourceTokenizer(source);
@@ -74,7 +80,20 @@ export function modelTextOf(source: ModelSource): ModelText {
     tokenizer,
     chatTemplate: () => loadSourceTemplate(source),
     stopIds: () => readStopIds(source, tokenizer),
+    generationConfig: () => readGeneration(source),
   };
+}
+
+const GENERATION_FILE = "generation_config.json";
+
+/** The settings of the first folder that has any; those of config.json where none has. */
+async function readGeneration({ config, textFolders }: ModelSource): Promise<GenerationConfig> {
+  for (const folder of textFolders) {
+    const file = join(folder, GENERATION_FILE);
+    if (await exists(file)) return readGenerationConfig(await readJsonObject(file), file);
+  }
+  const legacy = { ...legacyGeneration(textOf(config.json)), ...legacyGeneration(config.json) };
+  return readGenerationConfig(legacy, config.file);
 }
 
 /** The end tokens of generation_config.json, config.json and the tokenizer, and what ends a reply in the chat template. */
@@ -82,7 +101,7 @@ async function readStopIds(source: ModelSource, loadTokenizer: () => Promise<Tok
   const { config, textFolders } = source;
   const ids: unknown[] = [config.json.eos_token_id, textOf(config.json).eos_token_id];
   for (const folder of textFolders) {
-    const file = join(folder, "generation_config.json");
+    const file = join(folder, GENERATION_FILE);
     if (await exists(file)) ids.push((await readJsonObject(file)).eos_token_id);
   }
   try {

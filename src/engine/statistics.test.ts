@@ -34,8 +34,9 @@ const out = join(folder, "statistics");
 const measure = (model: string, options: Partial<StatisticsOptions> = {}) =>
   measureStatistics(model, { kind: "inputs", texts, out, force: true, ...options });
 
-it.each(STATISTICS)("%s of a tied and of a fused decoder are those of PyTorch", async (kind) => {
-  for (const name of ["qwen2", "phi3"]) {
+// Tied, and fused; then those whose frequencies depend on the length of each text, which is short and long.
+it.each(STATISTICS)("%s of decoders are those of PyTorch", async (kind) => {
+  for (const name of ["qwen2", "phi3", "phi3-longrope", "llama-dynamic"]) {
     const model = modelOf(name);
     const summary = await measure(model, { kind });
     expect(summary).toMatchObject({ kind, texts: 3, tokens: TEXTS.flat().length });

@@ -5,9 +5,17 @@ import type { LinearWeights, StoredWeight } from "../families/index.js";
 import type { SourceOptions } from "../formats/checkpoint/index.js";
 import { writeSharded } from "../formats/safetensors/index.js";
 import { addRows } from "../kernels/index.js";
-import { requireArray } from "../kit/arrays/index.js";
+import { longestOf, requireArray } from "../kit/arrays/index.js";
 import { checkFolderOutput, writeFolder } from "../kit/files/index.js";
-import { type CallOptions, CancelledError, elementCount, LayergraftError, Random, RecipeError } from "../kit/index.js";
+import {
+  type CallOptions,
+  CancelledError,
+  elementCount,
+  groupBy,
+  LayergraftError,
+  Random,
+  RecipeError,
+} from "../kit/index.js";
 import type { StatisticsKind } from "../merge/index.js";
 import { beginOf } from "../text/index.js";
 import { gradients, inputsOf, splitRows } from "./graph/gradients.js";
@@ -172,8 +180,6 @@ function counted({ signal, onProgress }: CallOptions, total: number): () => void
   };
 }
 
-const longestOf = (texts: readonly (readonly number[])[]) => texts.reduce((most, one) => Math.max(most, one.length), 0);
-
 /** Neighbours together, as many as have `most` in sum; one that has more is alone. */
 function grouped<T>(all: readonly T[], sizeOf: (one: T) => number, most: number): T[][] {
   const groups: T[][] = [];
@@ -335,7 +341,9 @@ function tokenParts(
     const gate = bias ? graph.add(y, graph.input(weightName(bias), "f32", bias.shape)) : y;
     return graph.sum(graph.cast(graph.less(graph.constant(0), gate), "f32"), [0]);
   };
-  const packs = grouped(texts, (text) => text.length, PACK_TOKENS);
+  // Texts of one pack have the same frequencies, which may depend on the length of each.
+  const alike = [...groupBy(texts, ({ length }) => ropes.keyOf(length)).values()];
+  const packs = alike.flatMap((some) => grouped(some, (text) => text.length, PACK_TOKENS));
   const tokens = texts.reduce((sum, text) => sum + text.length, 0);
   const together = Math.min(tokens, Math.max(PACK_TOKENS, longestOf(texts)));
   const states: Float32Array[] = [];

@@ -177,7 +177,14 @@ async function compareTask(
   });
   const tied = Math.max(...runs.map(({ tied = 0 }) => tied));
   const { task, title, protocol, shots, answers } = asked;
-  return { task, title, protocol, shots, answers, tied, comparisons };
+  return { task, title, protocol, shots, answers, settings: settingsOfAll(methods.flat()), tied, comparisons };
+}
+
+/** The settings of all models; where they differ, those of each. */
+function settingsOfAll(tasks: readonly ComparableTask[]): readonly string[] {
+  const texts = new Set(tasks.map(({ settings = [] }) => settings.join(", ")));
+  if (texts.size > 1) return [[...texts].map((text) => text || "no settings of the model").join(" against ")];
+  return tasks[0]?.settings ?? [];
 }
 
 function haveCommon(of: string, runs: readonly Run[]): boolean {

@@ -8,7 +8,7 @@ export { startServer } from "./backends/serve.js";
 export { compareResults, type MethodComparison, type ResultsComparison } from "./compare-results.js";
 export { type EvaluateOptions, type Evaluation, evaluate, loadTasks } from "./evaluate.js";
 export { corpusBleu } from "./metrics/bleu.js";
-export { BLEU_TOKENIZERS, type BleuTokenizer } from "./metrics/bleu-tokenizers.js";
+export { BLEU_TOKENIZERS, type BleuTokenizer, missingTokenizer } from "./metrics/bleu-tokenizers.js";
 export { corpusChrf } from "./metrics/chrf.js";
 export {
   ownPrompt,

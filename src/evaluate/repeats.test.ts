@@ -156,14 +156,14 @@ describe("a task with a chat protocol", () => {
     const { backend } = await served((request) => (Number(request.body.max_tokens) > 100 ? text : toy(request)));
     const withTemplate = { ...backend, renderChat: async () => "Answer:x" };
     const { results } = await run({ ...(await chatting({ repeats: 2, temperature: 0.5 })), backend: withTemplate });
-    expect(results.tasks[0]).toMatchObject({ protocol: "layergraft/mgsm-chat@4", shots: 0, answers: { repeats: 2 } });
+    expect(results.tasks[0]).toMatchObject({ protocol: "layergraft/mgsm-chat@5", shots: 0, answers: { repeats: 2 } });
     expect(results.tasks[0]?.notes[0]).toMatch(
-      /asked as a chat.*the protocol layergraft\/mgsm-native-cot@4 asks without/,
+      /asked as a chat.*the protocol layergraft\/mgsm-native-cot@5 asks without/,
     );
     const plain = await run({ ...(await chatting()), backend });
-    expect(plain.results.tasks[0]?.protocol).toBe("layergraft/mgsm-native-cot@4");
+    expect(plain.results.tasks[0]?.protocol).toBe("layergraft/mgsm-native-cot@5");
     const [asked] = await openTasks(["mgsm_sw"], { protocols: ["mgsm-native-cot"] });
     const named = await run({ ...(await chatting()), tasks: [asked as Task], backend: withTemplate });
-    expect(named.results.tasks[0]?.protocol).toBe("layergraft/mgsm-native-cot@4");
+    expect(named.results.tasks[0]?.protocol).toBe("layergraft/mgsm-native-cot@5");
   });
 });

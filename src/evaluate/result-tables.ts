@@ -14,6 +14,7 @@ import {
 } from "../figures/index.js";
 import { formatDuration, plural } from "../kit/printing/index.js";
 import type { MethodComparison, ResultsComparison, TaskComparison } from "./compare-results.js";
+import { settingsOfModel } from "./results/comparable.js";
 import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";
 import { isSignificant } from "./scoring/significance.js";
@@ -52,9 +53,10 @@ const taskCells = ({
   protocol,
   shots,
   answers,
-}: Pick<TaskComparison, "title" | "protocol" | "shots" | "answers">) => [
+  settings = [],
+}: Pick<TaskComparison, "title" | "protocol" | "shots" | "answers" | "settings">) => [
   title,
-  [protocol, ...(shots === undefined ? [] : [`${shots}-shot`]), ...answerWords(answers)].join(", "),
+  [protocol, ...(shots === undefined ? [] : [`${shots}-shot`]), ...answerWords(answers), ...settings].join(", "),
 ];
 
 /** The scores of an evaluation, a row for each metric of each task; in CSV unrounded, shares from 0 to 1. */
@@ -67,7 +69,7 @@ export function scoreLines(results: Results, format: ScoreFormat): string[] {
     note: `${results.source}.`,
     columns: [...TASK_COLUMNS, "metric", "score", "± SE", right("95% interval"), right("items")],
     rows: rows.map(({ task, score: { title, value, scale, standardError, interval, items, unscored } }) => [
-      ...taskCells(task),
+      ...taskCells({ ...task, settings: settingsOfModel(results, task) }),
       title,
       cellOf(value, scale),
       cellOf(standardError, scale),

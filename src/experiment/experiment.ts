@@ -6,6 +6,7 @@ import { isAlive, isLocked } from "../kit/files/index.js";
 import { type CallOptions, CancelledError, RecipeError, usageError } from "../kit/index.js";
 import { formatSome, shorten } from "../kit/printing/index.js";
 import { type CheckedWorld, checkWorld, type PlanProgram, refuseProblems, spaceProblems } from "./check/check.js";
+import { type MergeNote, mergeNotes } from "./check/check-merges.js";
 import type { FetchOptions } from "./check/facts-reader.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
@@ -200,6 +201,8 @@ export interface Outlook
   readonly downloads: Downloads;
   /** Training runs that are left. */
   readonly training: readonly TrainingOutlook[];
+  /** What merges will note, each in its default configuration; `later`: merges whose experts are not here yet. */
+  readonly merges: { readonly notes: readonly MergeNote[]; readonly later: number };
   /** Why it cannot run. */
   readonly problems: readonly string[];
 }
@@ -210,7 +213,14 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
   for (const { plan } of partsOf(experiment)) await world.facts.measureRuns(plan);
   const { expansion, variants, steps, estimate } = await statusOf(experiment);
   const done = new Set(steps.flatMap(({ step, state }) => (state.state === "done" ? [step.key] : [])));
-  const training = outlooksOf(variants.map(estimatedOf), (key) => (done.has(key) ? 0 : undefined));
+  // With a matrix, names say of which variants.
+  const names = new Map(steps.flatMap(({ step }) => (step.kind === "train" ? [[step.key, step.name] as const] : [])));
+  const isDone = (key: string) => (done.has(key) ? 0 : undefined);
+  const training = outlooksOf(variants.map(estimatedOf), isDone, (key) => names.get(key));
+  const merges = [];
+  for (const { plan, world: own } of partsOf(experiment)) {
+    merges.push(await mergeNotes(plan, own.facts, experiment.planFolder));
+  }
   const short = training.flatMap(({ name, problem }) => (problem === undefined ? [] : [`${name}: ${problem}`]));
   const { facts } = world;
   const total = (sizes: readonly number[]) => ({
@@ -225,6 +235,7 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
   const problems = [...world.problems, ...new Set(short), ...(await spaceProblems(needs))];
   return {
     training,
+    merges: { notes: merges.flatMap(({ notes }) => notes), later: Math.max(...merges.map(({ later }) => later)) },
     expansion,
     variants,
     steps,

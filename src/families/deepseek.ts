@@ -4,7 +4,7 @@ import { sigmoidExperts } from "./page/experts.js";
 import type { Family } from "./page/family.js";
 import { denseBefore } from "./page/layer-kinds.js";
 import { readRope } from "./page/rope.js";
-import { EXPERTS, LLAMA_PARTS, SHARED_EXPERTS } from "./page/tensor-names.js";
+import { EXPERTS, LATENT, LLAMA_PARTS, SHARED_EXPERTS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
 
 export const deepseek: readonly Family[] = [
@@ -17,6 +17,7 @@ export const deepseek: readonly Family[] = [
     name: "DeepSeek V3", // and R1, Kimi K2, Moonlight: latent attention, and experts of sigmoids
     modelTypes: ["deepseek_v3"],
     reference: "DeepSeek-AI 2024, arXiv 2412.19437; transformers DeepseekV3ForCausalLM",
+    tensors: { parts: { ...LLAMA_PARTS, ...LATENT, ...EXPERTS, ...SHARED_EXPERTS } },
     kinds: [denseBefore("first_k_dense_replace", 3)],
     defaults: {
       ...{ vocab_size: 129_280, hidden_size: 7168, intermediate_size: 18_432, moe_intermediate_size: 2048 },

@@ -3,6 +3,7 @@ import { readRouting } from "./page/experts.js";
 import type { Family } from "./page/family.js";
 import { readBiases } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
+import { ATTENTION, LLAMA_PARTS, PRE_NORMS } from "./page/tensor-names.js";
 import { rmsNorm } from "./page/traits.js";
 
 export const exported: readonly Family[] = [
@@ -10,6 +11,7 @@ export const exported: readonly Family[] = [
     name: "Seed-OSS",
     modelTypes: ["seed_oss"],
     reference: "ByteDance Seed 2025, Seed-OSS-36B; transformers SeedOssForCausalLM",
+    tensors: { parts: LLAMA_PARTS },
     runs: false,
     defaults: {
       vocab_size: 155_136,
@@ -39,6 +41,17 @@ export const exported: readonly Family[] = [
     name: "MiniMax-M2",
     modelTypes: ["minimax_m2"],
     reference: "MiniMax 2025, MiniMax-M2; transformers MiniMaxM2ForCausalLM",
+    tensors: {
+      parts: {
+        ...ATTENTION,
+        ...PRE_NORMS,
+        "block_sparse_moe.gate": "router",
+        "block_sparse_moe.e_score_correction_bias": "router",
+        "block_sparse_moe.experts.*.w1": "gate_proj",
+        "block_sparse_moe.experts.*.w3": "up_proj",
+        "block_sparse_moe.experts.*.w2": "down_proj",
+      },
+    },
     runs: false,
     defaults: {
       vocab_size: 200_064,

@@ -5,6 +5,7 @@ import type { Family } from "./page/family.js";
 import { readBiases } from "./page/llama-cpp.js";
 import { MAMBA_DEFAULTS, mamba2, mambaSizes, readMamba, readStateSpace, siluOnly } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
+import { ATTENTION, mambaParts } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
 
 const ONE = {
@@ -22,6 +23,18 @@ export const falcon: readonly Family[] = [
     name: "Falcon-H1",
     modelTypes: ["falcon_h1"],
     reference: "Zuo et al. 2025, arXiv 2507.22448; transformers FalconH1ForCausalLM",
+    tensors: {
+      parts: {
+        ...ATTENTION,
+        ...mambaParts("mamba"),
+        "feed_forward.gate_proj": "gate_proj",
+        "feed_forward.up_proj": "up_proj",
+        "feed_forward.down_proj": "down_proj",
+        input_layernorm: "input_norm",
+        pre_ff_layernorm: "pre_mlp_norm",
+      },
+      outside: { embed_tokens: "embed_tokens", final_layernorm: "final_norm", lm_head: "lm_head" },
+    },
     defaults: {
       ...MAMBA_DEFAULTS,
       ...ONE,

@@ -6,6 +6,7 @@ import { everyNth, FULL, type KindRule, SLIDING } from "./page/layer-kinds.js";
 import { type GgufMetadata, readWindows } from "./page/llama-cpp.js";
 import { type LayerType, readRopesByLayerType } from "./page/rope.js";
 import type { LayerInputsSpec } from "./page/spec.js";
+import { ATTENTION, GATED_MLP, inModule, SANDWICH_NORMS } from "./page/tensor-names.js";
 import {
   attentionBiases,
   gemmaEmbeddingScale,
@@ -27,6 +28,22 @@ export const gemma4: readonly Family[] = [
     name: "Gemma 4",
     modelTypes: ["gemma4_text", "gemma4"],
     reference: "Google DeepMind 2026; transformers 5.24, Gemma4ForCausalLM",
+    tensors: {
+      parts: {
+        ...ATTENTION,
+        ...GATED_MLP,
+        ...SANDWICH_NORMS,
+        pre_feedforward_layernorm_2: "pre_mlp_norm",
+        post_feedforward_layernorm_1: "post_mlp_norm",
+        post_feedforward_layernorm_2: "post_mlp_norm",
+        ...inModule("router", "router", ["proj", "scale", "per_expert_scale"]),
+        "experts.gate_up_proj": "gate_up_proj",
+        "experts.down_proj": "down_proj",
+        // After both halves, of neither.
+        ...{ per_layer_input_gate: "other", per_layer_projection: "other", post_per_layer_input_norm: "other" },
+        layer_scalar: "other",
+      },
+    },
     kinds: [KINDS],
     lastKind: FULL,
     llamaCpp: {

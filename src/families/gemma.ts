@@ -7,7 +7,7 @@ import { everyNth, SLIDING } from "./page/layer-kinds.js";
 import { type GgufMetadata, type LlamaCpp, readWindows } from "./page/llama-cpp.js";
 import { readRopesByLayerType } from "./page/rope.js";
 import type { DecoderSpec } from "./page/spec.js";
-import { ATTENTION, GATED_MLP, LLAMA_PARTS, SANDWICH_NORMS } from "./page/tensor-names.js";
+import { ATTENTION, GATED_MLP, inModule, LLAMA_PARTS, SANDWICH_NORMS } from "./page/tensor-names.js";
 import {
   attentionBiases,
   centredRmsNorm,
@@ -157,6 +157,27 @@ export const gemma: readonly Family[] = [
   {
     name: "RecurrentGemma",
     modelTypes: ["recurrent_gemma"],
+    tensors: {
+      parts: {
+        ...inModule("temporal_block", "mixer", ["linear_x", "linear_y", "linear_out", "conv_1d"]),
+        ...inModule("temporal_block.rg_lru", "mixer", [
+          "input_gate_weight",
+          "recurrent_gate_weight",
+          "recurrent_param",
+        ]),
+        "temporal_block.q_proj": "q_proj",
+        "temporal_block.k_proj": "k_proj",
+        "temporal_block.v_proj": "v_proj",
+        "temporal_block.o_proj": "o_proj",
+        "mlp_block.gate_proj": "gate_proj",
+        "mlp_block.up_proj": "up_proj",
+        "mlp_block.down_proj": "down_proj",
+        temporal_pre_norm: "input_norm",
+        channel_pre_norm: "pre_mlp_norm",
+      },
+      outside: { embed_tokens: "embed_tokens", final_norm: "final_norm", lm_head: "lm_head" },
+      transposed: ["temporal_block.rg_lru.input_gate_weight", "temporal_block.rg_lru.recurrent_gate_weight"],
+    },
     kinds: [
       {
         numbers: {},

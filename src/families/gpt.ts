@@ -3,29 +3,50 @@ import { readRouting } from "./page/experts.js";
 import type { Family } from "./page/family.js";
 import { everyNth } from "./page/layer-kinds.js";
 import { readRope } from "./page/rope.js";
-import { PRE_NORMS } from "./page/tensor-names.js";
+import { ATTENTION, PRE_NORMS } from "./page/tensor-names.js";
 import { attentionBiases, layerKinds } from "./page/traits.js";
 
 const WINDOWS = everyNth(2);
+
+/** Experts are stored [experts, in, out], and their biases together. */
+const STACKED: Family["tensors"] = {
+  parts: {
+    ...ATTENTION,
+    ...PRE_NORMS,
+    "self_attn.sinks": "mixer",
+    "mlp.router": "router",
+    "mlp.experts.gate_up_proj": "gate_up_proj",
+    "mlp.experts.down_proj": "down_proj",
+  },
+  transposed: ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"],
+};
+
+const GPT_2: NonNullable<Family["tensors"]> = {
+  stems: ["transformer.", ""],
+  layers: "h",
+  parts: {
+    "attn.c_attn": "qkv_proj",
+    "attn.c_proj": "o_proj",
+    "mlp.c_fc": "up_proj",
+    "mlp.c_proj": "down_proj",
+    ln_1: "input_norm",
+    ln_2: "pre_mlp_norm",
+  },
+  outside: { wte: "embed_tokens", wpe: "position_embeddings", ln_f: "final_norm", lm_head: "lm_head" },
+  transposed: "all",
+};
 
 export const gpt: readonly Family[] = [
   {
     name: "GPT-2",
     modelTypes: ["gpt2"],
-    tensors: {
-      stems: ["transformer.", ""],
-      layers: "h",
-      parts: {
-        "attn.c_attn": "qkv_proj",
-        "attn.c_proj": "o_proj",
-        "mlp.c_fc": "up_proj",
-        "mlp.c_proj": "down_proj",
-        ln_1: "input_norm",
-        ln_2: "pre_mlp_norm",
-      },
-      outside: { wte: "embed_tokens", wpe: "position_embeddings", ln_f: "final_norm", lm_head: "lm_head" },
-      transposed: true,
-    },
+    tensors: GPT_2,
+    defaults: { tie_word_embeddings: true },
+  },
+  {
+    name: "GPT",
+    modelTypes: ["openai-gpt"],
+    tensors: { ...GPT_2, outside: { tokens_embed: "embed_tokens", positions_embed: "position_embeddings" } },
     defaults: { tie_word_embeddings: true },
   },
   {
@@ -57,6 +78,7 @@ export const gpt: readonly Family[] = [
   {
     name: "gpt-oss", // sinks of attention, and experts with limits
     modelTypes: ["gpt_oss"],
+    tensors: STACKED,
     reference: "OpenAI 2025, arXiv 2508.10925; transformers GptOssForCausalLM",
     kinds: [WINDOWS],
     defaults: {
@@ -103,6 +125,7 @@ export const gpt: readonly Family[] = [
       };
     },
   },
+  { name: "OpenAI Privacy Filter", modelTypes: ["openai_privacy_filter"], tensors: STACKED },
 ];
 
 /** The kinds of GPT-Neo's layers: groups of kinds, each with how often they repeat. */

@@ -6,7 +6,7 @@ import { everyNth, FULL, LINEAR } from "./page/layer-kinds.js";
 import { type GgufMetadata, LLAMA_GRAPH, type LlamaCpp, readBiases } from "./page/llama-cpp.js";
 import { MAMBA_DEFAULTS, mamba2, mambaSizes, readMamba, readStateSpace, siluOnly } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
-import { LLAMA_PARTS } from "./page/tensor-names.js";
+import { ATTENTION, LLAMA_PARTS, mambaParts, PRE_NORMS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
 
 const GRAPH: LlamaCpp = { ...LLAMA_GRAPH, name: "granite", scales: ["embedding", "attention", "residual", "logit"] };
@@ -21,6 +21,20 @@ const HYBRID: LlamaCpp = {
 const SCALES = { embedding_multiplier: 1, attention_multiplier: 1, residual_multiplier: 1, logits_scaling: 1 };
 
 const EXPERT_DEFAULTS = { num_local_experts: 8, num_experts_per_tok: 2, router_aux_loss_coef: 0.001 };
+
+const EXPERT_PARTS: NonNullable<Family["tensors"]>["parts"] = {
+  ...ATTENTION,
+  ...PRE_NORMS,
+  "self_attn.sinks": "mixer",
+  "block_sparse_moe.router": "router",
+  "block_sparse_moe.router.layer": "router",
+  "block_sparse_moe.input_linear": "gate_up_proj",
+  "block_sparse_moe.output_linear": "down_proj",
+  "block_sparse_moe.experts.gate_up_proj": "gate_up_proj", // as transformers 5 has them in memory
+  "block_sparse_moe.experts.down_proj": "down_proj",
+  "shared_mlp.input_linear": "gate_up_proj",
+  "shared_mlp.output_linear": "down_proj",
+};
 
 export const granite: readonly Family[] = [
   {
@@ -45,6 +59,7 @@ export const granite: readonly Family[] = [
     name: "Granite 4", // state spaces in most layers; experts, where there are any, beside a part that all tokens share
     modelTypes: ["granitemoehybrid"],
     reference: "IBM Granite 4.0, 2025; transformers GraniteMoeHybridForCausalLM",
+    tensors: { parts: { ...EXPERT_PARTS, ...mambaParts("mamba") } },
     defaults: {
       ...SCALES,
       ...MAMBA_DEFAULTS,
@@ -112,6 +127,7 @@ export const granite: readonly Family[] = [
     name: "Granite MoE", // 3.0 and 3.1: shares are the softmax over those chosen
     modelTypes: ["granitemoe"],
     reference: "IBM Granite 3.0 language models, 2024; transformers GraniteMoeForCausalLM",
+    tensors: { parts: EXPERT_PARTS },
     defaults: { ...SCALES, ...EXPERT_DEFAULTS },
     traits: (fields) => ({
       ...scales(fields),
@@ -133,7 +149,13 @@ export const granite: readonly Family[] = [
       },
     },
   },
-  { name: "Granite SWA", modelTypes: ["granite_swa", "granitemoe_swa"], kinds: [everyNth(4, { first: 0 })] },
+  { name: "Granite MoE with a shared part", modelTypes: ["granitemoeshared"], tensors: { parts: EXPERT_PARTS } },
+  {
+    name: "Granite SWA",
+    modelTypes: ["granite_swa", "granitemoe_swa"],
+    tensors: { parts: { ...LLAMA_PARTS, ...EXPERT_PARTS } },
+    kinds: [everyNth(4, { first: 0 })],
+  },
 ];
 
 const readScales = ({ number }: GgufMetadata) => ({

@@ -75,7 +75,7 @@ export {
 export { type KindRule, SHARED_RULES } from "./page/layer-kinds.js";
 export { type GgufMetadata, type GgufReading, graphOf, type LlamaCpp } from "./page/llama-cpp.js";
 export { specOf } from "./page/make-spec.js";
-export { blockOf, compareParts, type LayerPart, type OutsidePart, type Part } from "./page/parts.js";
+export { blockOf, compareParts, isBias, isMatrix, type LayerPart, type OutsidePart, type Part } from "./page/parts.js";
 export { frequenciesAt, LAYER_TYPES } from "./page/rope.js";
 export type {
   Activation,

@@ -5,6 +5,7 @@ import type { Family, Sizes, Traits } from "./page/family.js";
 import { denseBefore, FULL } from "./page/layer-kinds.js";
 import { type GgufMetadata, readExperts } from "./page/llama-cpp.js";
 import { readRope } from "./page/rope.js";
+import { inModule } from "./page/tensor-names.js";
 import { rmsNorm } from "./page/traits.js";
 
 const DEFAULTS = {
@@ -17,6 +18,31 @@ const DEFAULTS = {
   conv_L_cache: 3,
 };
 
+const TENSORS: Family["tensors"] = {
+  parts: {
+    "self_attn.q_proj": "q_proj",
+    "self_attn.k_proj": "k_proj",
+    "self_attn.v_proj": "v_proj",
+    "self_attn.out_proj": "o_proj",
+    "self_attn.q_layernorm": "q_norm",
+    "self_attn.k_layernorm": "k_norm",
+    ...inModule("conv", "mixer", ["in_proj", "conv", "out_proj"]),
+    "feed_forward.w1": "gate_proj",
+    "feed_forward.w3": "up_proj",
+    "feed_forward.w2": "down_proj",
+    "feed_forward.gate": "router",
+    "feed_forward.expert_bias": "router",
+    "feed_forward.experts.*.w1": "gate_proj",
+    "feed_forward.experts.*.w3": "up_proj",
+    "feed_forward.experts.*.w2": "down_proj",
+    "feed_forward.experts.gate_up_proj": "gate_up_proj",
+    "feed_forward.experts.down_proj": "down_proj",
+    operator_norm: "input_norm",
+    ffn_norm: "pre_mlp_norm",
+  },
+  outside: { embed_tokens: "embed_tokens", embedding_norm: "final_norm", lm_head: "lm_head" },
+};
+
 const GRAPH = { recurrence: "convolution", names: { finalNorm: "token_embd_norm" } } as const;
 
 export const lfm: readonly Family[] = [
@@ -24,6 +50,7 @@ export const lfm: readonly Family[] = [
     name: "LFM2",
     modelTypes: ["lfm2"],
     reference: "Liquid AI 2025, arXiv 2511.23404; transformers Lfm2ForCausalLM",
+    tensors: TENSORS,
     defaults: {
       ...DEFAULTS,
       hidden_size: 2560,
@@ -47,6 +74,7 @@ export const lfm: readonly Family[] = [
     name: "LFM2 MoE", // experts of sigmoids after some dense layers
     modelTypes: ["lfm2_moe"],
     reference: "Liquid AI 2025, arXiv 2511.23404; transformers Lfm2MoeForCausalLM",
+    tensors: TENSORS,
     kinds: [denseBefore("num_dense_layers", 2)],
     defaults: {
       ...DEFAULTS,

@@ -2,7 +2,7 @@
 import type { Family } from "./page/family.js";
 import { ROTATED } from "./page/layer-kinds.js";
 import { LLAMA_GRAPH, readBiases } from "./page/llama-cpp.js";
-import { LLAMA_PARTS } from "./page/tensor-names.js";
+import { ATTENTION, LLAMA_PARTS, PRE_NORMS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
 
 export const llama: readonly Family[] = [
@@ -32,6 +32,22 @@ export const llama: readonly Family[] = [
   {
     name: "Llama 4",
     modelTypes: ["llama4", "llama4_text"],
+    tensors: {
+      parts: {
+        ...ATTENTION,
+        ...PRE_NORMS,
+        "feed_forward.gate_proj": "gate_proj",
+        "feed_forward.up_proj": "up_proj",
+        "feed_forward.down_proj": "down_proj",
+        "feed_forward.router": "router",
+        "feed_forward.experts.gate_up_proj": "gate_up_proj",
+        "feed_forward.experts.down_proj": "down_proj",
+        "feed_forward.shared_expert.gate_proj": "gate_proj",
+        "feed_forward.shared_expert.up_proj": "up_proj",
+        "feed_forward.shared_expert.down_proj": "down_proj",
+      },
+      transposed: ["feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"],
+    },
     kinds: [
       ROTATED,
       {

@@ -5,6 +5,7 @@ import type { ExpertTraits, Family, LayerHalf } from "./page/family.js";
 import { FULL, LINEAR } from "./page/layer-kinds.js";
 import { type GgufMetadata, type LlamaCpp, readGroups, readSigmoidExperts } from "./page/llama-cpp.js";
 import { mamba2, readStateSpace, requireGroups, siluOnly } from "./page/mamba.js";
+import { DECODER_STEMS, inModule, mambaParts } from "./page/tensor-names.js";
 import { readActivation, rmsNorm } from "./page/traits.js";
 
 const GRAPH: LlamaCpp = {
@@ -32,6 +33,29 @@ export const nemotron: readonly Family[] = [
     name: "Nemotron-H",
     modelTypes: ["nemotron_h"],
     reference: "NVIDIA 2025, arXiv 2504.03624; transformers NemotronHForCausalLM",
+    tensors: {
+      stems: ["backbone.", ...DECODER_STEMS],
+      parts: {
+        norm: "input_norm",
+        "mixer.q_proj": "q_proj",
+        "mixer.k_proj": "k_proj",
+        "mixer.v_proj": "v_proj",
+        "mixer.o_proj": "o_proj",
+        "mixer.up_proj": "up_proj",
+        "mixer.down_proj": "down_proj",
+        ...mambaParts("mixer"),
+        "mixer.gate": "router",
+        "mixer.gate.e_score_correction_bias": "router",
+        "mixer.experts.*.up_proj": "up_proj",
+        "mixer.experts.*.down_proj": "down_proj",
+        "mixer.experts.up_proj": "up_proj", // as transformers 5 has them in memory
+        "mixer.experts.down_proj": "down_proj",
+        "mixer.shared_experts.up_proj": "up_proj",
+        "mixer.shared_experts.down_proj": "down_proj",
+        ...inModule("mixer", "feed_forward", ["fc1_latent_proj", "fc2_latent_proj"]),
+      },
+      outside: { embeddings: "embed_tokens", norm_f: "final_norm", lm_head: "lm_head" },
+    },
     defaults: {
       vocab_size: 131_072,
       intermediate_size: 21_504,

@@ -1,12 +1,27 @@
 // Families that are merged by the words in their tensors' names, and whose kinds of layers follow from fields of their own.
 import type { Family } from "./page/family.js";
 import { denseBefore, everyNth, inPeriods, LINEAR } from "./page/layer-kinds.js";
+import { LLAMA_PARTS, SHARED_EXPERTS } from "./page/tensor-names.js";
 
 export const others: readonly Family[] = [
   {
     name: "AFMoE",
     modelTypes: ["afmoe"],
     kinds: [everyNth(4, { field: "global_attn_every_n_layers" }), denseBefore("num_dense_layers", 1)],
+  },
+  {
+    name: "Aria", // experts are stored [experts, in, out]
+    modelTypes: ["aria_text"],
+    tensors: {
+      parts: {
+        ...LLAMA_PARTS,
+        ...SHARED_EXPERTS,
+        "mlp.router": "router",
+        "mlp.experts.fc1": "gate_up_proj",
+        "mlp.experts.fc2": "down_proj",
+      },
+      transposed: ["mlp.experts.fc1", "mlp.experts.fc2"],
+    },
   },
   { name: "CWM", modelTypes: ["cwm"], kinds: [everyNth(4, { first: 0 })] },
   { name: "MiniMax", modelTypes: ["minimax"], kinds: [everyNth(2, { others: LINEAR, first: 0 })] },

@@ -7,7 +7,7 @@ import { type GgufMetadata, type LlamaCpp, readBiases, readExperts, readPart } f
 import { readStateSpace } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
 import type { LinearWeights, RecurrenceWeights, RoutingSpec } from "./page/spec.js";
-import { EXPERTS, LLAMA_PARTS } from "./page/tensor-names.js";
+import { EXPERTS, inModule, LLAMA_PARTS } from "./page/tensor-names.js";
 import { attentionBiases, centredRmsNorm, layerKinds, rmsNorm, sameWindow } from "./page/traits.js";
 
 const DEFAULTS = {
@@ -32,6 +32,17 @@ const DELTA: LlamaCpp = {
 };
 
 const WITH_EXPERTS = { parts: { ...LLAMA_PARTS, ...EXPERTS } }; // dense layers may be between the sparse ones
+
+const DELTA_TENSORS = {
+  parts: {
+    ...WITH_EXPERTS.parts,
+    ...inModule("linear_attn", "mixer", [
+      ...["in_proj_qkvz", "in_proj_ba"], // Qwen3-Next
+      ...["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"], // Qwen 3.5
+      ...["conv1d", "out_proj", "norm", "A_log", "dt_bias"],
+    ]),
+  },
+};
 
 const DELTA_KINDS = everyNth(4, { others: LINEAR, field: "full_attention_interval" });
 
@@ -70,7 +81,11 @@ export const qwen: readonly Family[] = [
     traits: (fields, { layers }) => ({ ...heads(fields), layer: windows(fields, layers) }),
     llamaCpp: { ...QWEN_3, read: { className: "Qwen3ForCausalLM", fields: readBiases } },
   },
-  { name: "Qwen 2 VL", modelTypes: ["qwen2_5_vl_text", "qwen2_vl_text"], tensors: { parts: LLAMA_PARTS } },
+  {
+    name: "Qwen 2 VL",
+    modelTypes: ["qwen2_5_vl_text", "qwen2_vl_text", "qwen2_5_vl", "qwen2_vl"],
+    tensors: { parts: LLAMA_PARTS },
+  },
   {
     name: "Qwen 3 VL", // its text part: in text alone, all three axes of positions are the same
     modelTypes: ["qwen3_vl_text"],
@@ -141,11 +156,16 @@ export const qwen: readonly Family[] = [
       },
     },
   },
-  { name: "Qwen 3 VL MoE", modelTypes: ["qwen3_vl_moe_text"], tensors: WITH_EXPERTS },
+  {
+    name: "Qwen 3 VL MoE", // experts in one tensor are published [experts, in, out]
+    modelTypes: ["qwen3_vl_moe_text"],
+    tensors: { ...WITH_EXPERTS, transposed: ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"] },
+  },
   {
     name: "Qwen3-Next", // the gated delta rule in most layers, and gates of heads in the others
     modelTypes: ["qwen3_next"],
     reference: "Qwen team 2025, qwen.ai; transformers Qwen3NextForCausalLM",
+    tensors: DELTA_TENSORS,
     kinds: [DELTA_KINDS],
     defaults: {
       ...DELTA_DEFAULTS,
@@ -178,6 +198,7 @@ export const qwen: readonly Family[] = [
     name: "Qwen 3.5", // the same, with more projections; in text alone, all axes of positions are the same
     modelTypes: ["qwen3_5_text", "qwen3_5"],
     reference: "Qwen team 2026, qwen.ai; transformers Qwen3_5ForCausalLM",
+    tensors: DELTA_TENSORS,
     kinds: [DELTA_KINDS],
     defaults: {
       ...DELTA_DEFAULTS,
@@ -200,6 +221,7 @@ export const qwen: readonly Family[] = [
     name: "Qwen 3.5 MoE",
     modelTypes: ["qwen3_5_moe_text", "qwen3_5_moe"],
     reference: "Qwen team 2026, qwen.ai; transformers Qwen3_5MoeForCausalLM",
+    tensors: DELTA_TENSORS,
     kinds: [DELTA_KINDS],
     defaults: {
       ...DELTA_DEFAULTS,

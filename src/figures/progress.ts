@@ -26,6 +26,9 @@ export const SILENT: ProgressDisplay = { update() {}, clear() {}, note() {}, sto
 // Rare enough not to fill a log, frequent enough to show that the process is alive.
 const LINE_SECONDS = 10;
 
+/** From the cursor to the end of the screen. */
+const ERASE_BELOW = "\u001b[J";
+
 interface Phase {
   readonly start: number;
   /** Work done before the phase began, which the time estimate excludes. */
@@ -46,7 +49,10 @@ export function showProgress(
   let phase: Phase | undefined;
   let bar: SingleBar | undefined;
   const clear = () => {
-    bar?.stop();
+    if (!bar) return;
+    bar.stop();
+    // What other threads wrote has moved the bar down from where it began.
+    stream.write(ERASE_BELOW);
     bar = undefined;
   };
   const line = (text: string) => {

@@ -82,7 +82,8 @@ const LATEX_ESCAPES: ReadonlyMap<string, string> = new Map([
 
 function escapeLatex(text: string): string {
   // An empty line would end the paragraph, which a caption must not.
-  const line = text.replace(/\s*\n\s*/g, " ");
+  // Control characters are invalid.
+  const line = text.replace(/\s*\n\s*/g, " ").replace(/\p{Cc}/gu, "");
   return line.replace(/[\\{}$&#%_^~–…−±<>|]/g, (sign) => LATEX_ESCAPES.get(sign) ?? sign);
 }
 

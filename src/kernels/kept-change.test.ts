@@ -1,7 +1,7 @@
 // What rounding keeps of a change, against bfloat16 by hand and against rounding one value after another.
 import { describe, expect, it } from "vitest";
 import { Converter } from "./convert.js";
-import { describeKept, losesChange, Rounding } from "./kept-change.js";
+import { describeKept, type KeptChange, losesChange, Rounding } from "./kept-change.js";
 
 const converter = new Converter();
 
@@ -37,6 +37,39 @@ describe("Rounding", () => {
     const found = measured(undefined, [0, 0.1, -3], "F16");
     expect(found).toMatchObject({ dtype: "float16", elements: 1 });
     expect(found?.error).toBeLessThan(2 ** -11);
+  });
+
+  it("counts what overflows as lost, and no change where a value is not finite", () => {
+    // 70,000 is beyond float16's largest number; 1e-40 is a denormal, of which bfloat16's are multiples of 2^-133.
+    expect(measured([0, 0], [70_000, 8], "F16")).toEqual({
+      dtype: "float16",
+      elements: 0.5,
+      error: Math.sqrt(70_000 ** 2 / (70_000 ** 2 + 64)),
+    });
+    expect(measured([1, 1, 1], [Number.NaN, Number.POSITIVE_INFINITY, 2])).toMatchObject({ elements: 1, error: 0 });
+    expect(measured([Number.NaN], [1])).toMatchObject({ elements: 1, error: 0 });
+    const denormal = measured([0], [1e-40]);
+    expect(denormal?.elements).toBe(1);
+    expect(denormal?.error).toBeCloseTo(1 - 2 ** -133 / 1e-40, 4);
+  });
+
+  it("counts norms apart, and names them where they keep far less", () => {
+    const rounding = new Rounding(converter);
+    const add = (from: number, change: number, isNorm: boolean) => {
+      const exact = Float32Array.of(from + change, from + 1);
+      rounding.add("BF16", exact, converter.encode("BF16", exact).bytes, Float32Array.of(from, from), isNorm);
+    };
+    add(0.01, 1, false);
+    expect(rounding.result()).not.toHaveProperty("norms");
+    // Of 256, bfloat16 has every second number: neither a thousandth nor 1 survives, a tie to even.
+    add(256, 1e-3, true);
+    const found = rounding.result();
+    expect(found).toMatchObject({ elements: 0.5, norms: 0 });
+    expect(found && describeKept(found)).toMatch(
+      /^bfloat16 keeps 50\.0% of the changed elements \(0\.0% of those in norms and biases\); the change is off by/,
+    );
+    add(0.01, 1, true);
+    expect(describeKept(rounding.result() as KeptChange)).not.toContain("norms");
   });
 
   it("has nothing to report where nothing was rounded", () => {

@@ -1,5 +1,7 @@
 // Parsed JSON, groups, and mappings with foreign keys: a tensor may be called `__proto__` or `constructor`.
 
+import { parseWritten } from "./numbers/index.js";
+
 /** Whether a value is an object with fields, not an array or null. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
@@ -34,10 +36,10 @@ export function isDeeperThan(value: unknown, levels: number): boolean {
   return Object.keys(mapping).some((key) => isDeeper(mapping[key]));
 }
 
-/** Parses JSON as Python writes it: `NaN` and `Infinity`, which JSON does not have, become null. @throws SyntaxError */
+/** Parses JSON as Python writes it, with numbers as written: `NaN` and `Infinity`, which JSON does not have, become null. @throws SyntaxError */
 export function parsePythonJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseWritten(text);
   } catch (error) {
     if (!/\b(NaN|Infinity)\b/.test(text)) throw error;
     let isInString = false;
@@ -46,7 +48,7 @@ export function parsePythonJson(text: string): unknown {
       if (found === '"') isInString = !isInString;
       return isInString || /^["\\]/.test(found) ? found : "null";
     });
-    return JSON.parse(plain);
+    return parseWritten(plain);
   }
 }
 

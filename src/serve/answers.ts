@@ -101,6 +101,7 @@ export async function encodePrompts(
     }
   }
   if (request.stopIds.length > 0) model.check(request.stopIds, "stop_token_ids");
+  for (const id of request.logits.logitBias?.keys() ?? []) model.check([id], "logit_bias");
   for (const [i, prompt] of prompts.entries()) {
     // Without a limit, an answer takes what is left, at least one token.
     const wanted = request.maxTokens ?? Math.max(request.minTokens, 1);
@@ -167,7 +168,7 @@ export async function answerAll(
           before: isReply ? [] : prompt.slice(-CONTEXT_TOKENS),
           skipSpecialTokens: !format?.isSpecial,
         });
-        const { maxTokens, minTokens, temperature, topP, topK, top, stopIds, ignoresEnd } = request;
+        const { maxTokens, minTokens, temperature, topP, topK, minP, logits, top, stopIds, ignoresEnd } = request;
         const calls = format && tools && new CallReader(format, tools, maxCalls);
         const writer = new ChoiceWriter(model, { texts, text, calls, minTokens, index, onPart });
         const scoresPrompt = given !== undefined && top !== undefined;
@@ -177,6 +178,8 @@ export async function answerAll(
           temperature,
           topP,
           topK,
+          minP,
+          logits,
           top,
           stopIds,
           ignoresEnd,

@@ -69,6 +69,30 @@ describe("the template is given", () => {
     }
   });
 
+  it("numbers as they are written", async () => {
+    const template = "{{ tools | tojson }}{{ k }}{{ messages | tojson }}{# tool_calls #}";
+    const { model } = await serve(template, "a");
+    const [server] = running.slice(-1);
+    const parameters = '{"type":"object","properties":{"n":{"type":"number","default":2.0,"maximum":1e3}}}';
+    const call = '{"name":"add","arguments":{"n":2.0}}';
+    const texts = '{"name":"add","arguments":"{\\"n\\": 3.0}"}';
+    const body = `{"model":"m","tools":[{"type":"function","function":{"name":"add","parameters":${parameters}}}],
+      "chat_template_kwargs":{"k":5.0},"messages":[{"role":"user","content":"a","score":1.0},
+      {"role":"assistant","content":"","tool_calls":[{"function":${call}},{"function":${texts}}]},{"role":"user","content":"b"}]}`;
+    const reply = await fetch(`${server?.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
+    expect(reply.status).toBe(200);
+    const [prompt = ""] = model.prompts;
+    expect(prompt).toContain('"default": 2.0, "maximum": 1000.0');
+    expect(prompt).toContain("]5.0[");
+    expect(prompt).toContain('"score": 1.0');
+    expect(prompt).toContain('"arguments": {"n": 2.0}');
+    expect(prompt).toContain('"arguments": {"n": 3.0}');
+  });
+
   it("arguments that a model broke as the text that they are", async () => {
     const served = await serve(QWEN, "a");
     const call = { id: "1", type: "function", function: { name: "get_weather", arguments: '{"city": ' } };
@@ -213,6 +237,13 @@ describe("calls of tools", () => {
       [],
     ],
     ["in JSON of something else", LLAMA, '{"a": 1} ', '{"a": 1} ', []],
+    [
+      "with numbers as the model wrote them, but whole where the tool asks for whole ones",
+      QWEN,
+      '<tool_call>{"name": "get_weather", "arguments": {"city": "Dar", "days": 2.0, "of": [2.0]}}</tool_call>',
+      null,
+      [{ ...WEATHER, arguments: '{"city":"Dar","days":2,"of":[2.0]}' }],
+    ],
     ["in another format", "{{ tools }}{{ messages }}", TAGGED, TAGGED, []],
   ])("%s", async (_, template, answer, content, calls) => {
     const served = await serve(template, answer, answer);

@@ -3,6 +3,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isIPv4 } from "node:net";
+import { parseWritten } from "../kit/numbers/index.js";
 import { formatBytes } from "../kit/printing/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 
@@ -78,7 +79,7 @@ export async function readBody(request: IncomingMessage, most: number): Promise<
   }
   if (bytes > most) throw tooLong();
   try {
-    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+    return parseWritten(Buffer.concat(chunks).toString("utf8"));
   } catch {
     throw badRequest("The body is not valid JSON.");
   }

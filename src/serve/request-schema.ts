@@ -28,6 +28,16 @@ const mapping = (most = Number.POSITIVE_INFINITY) =>
     `must be a mapping${Number.isFinite(most) ? ` of at most ${most} fields` : ""}`,
   );
 
+const MAX_BIASES = 1024;
+
+function isBias(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const biases = Object.entries(value);
+  const isValid = ([id, bias]: [string, unknown]) =>
+    /^\d{1,9}$/.test(id) && typeof bias === "number" && Math.abs(bias) <= 100;
+  return biases.length <= MAX_BIASES && biases.every(isValid);
+}
+
 /** Fields that change no answer. */
 const harmless = <const Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, anything.optional()])) as Record<Name, z.ZodOptional<z.ZodUnknown>>;
@@ -46,6 +56,17 @@ const sampling = {
   top_p: z.number().gt(0).max(1),
   /** vLLM's -1 and 0 mean all tokens. */
   top_k: z.int().min(-1),
+  min_p: z.number().min(0).max(1),
+  frequency_penalty: z.number().min(-2).max(2),
+  presence_penalty: z.number().min(-2).max(2),
+  repetition_penalty: z.number().gt(0).max(100),
+  /** llama.cpp's name of it. */
+  repeat_penalty: z.number().gt(0).max(100),
+  /** By token id. */
+  logit_bias: z.custom<Readonly<Record<string, number>>>(
+    isBias,
+    "must be a mapping of at most 1024 token ids to numbers from -100 to 100",
+  ),
   seed: z
     .number()
     .refine((seed) => Number.isInteger(seed) && Math.abs(seed) <= 2 ** 64, "must be a whole number of 64 bits"),
@@ -62,13 +83,7 @@ const sampling = {
   ...harmless("user", "safety_identifier", "metadata", "store", "service_tier", "prediction"),
   ...harmless("prompt_cache_key", "prompt_cache_retention", "request_id", "priority", "cache_salt", "cache_prompt"),
 
-  frequency_penalty: refused([0]),
-  presence_penalty: refused([0]),
-  repetition_penalty: refused([1]),
-  repeat_penalty: refused([1]),
   length_penalty: refused([1]),
-  min_p: refused([0]),
-  logit_bias: refused([{}]),
   bad_words: refused([[]]),
   allowed_token_ids: refused([[]]),
   use_beam_search: refused([false]),

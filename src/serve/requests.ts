@@ -2,6 +2,7 @@
 
 import type { z } from "zod";
 import { isObject } from "../kit/index.js";
+import { parseWritten, withWritten } from "../kit/numbers/index.js";
 import { closest } from "../kit/printing/index.js";
 import { checkSchema, formatPath, formatProblem } from "../kit/settings/index.js";
 import type { ChatMessage } from "../text/index.js";
@@ -17,6 +18,7 @@ import {
   tokenizeSchema,
   toolSchema,
 } from "./request-schema.js";
+import type { AnswerRequest } from "./served-model.js";
 import type { Tools } from "./tool-calls.js";
 
 /** What both kinds of requests have. */
@@ -31,6 +33,9 @@ export interface Sampling {
   readonly temperature: number;
   readonly topP: number;
   readonly topK: number | undefined;
+  readonly minP: number;
+  /** Changes to logits; the model's own settings apply where these are undefined. */
+  readonly logits: AnswerRequest["logits"];
   readonly seed: number | undefined;
   readonly stop: readonly string[];
   /** Tokens that end an answer, besides the model's own. */
@@ -134,6 +139,7 @@ export function readChat(body: unknown): ChatRequest {
     ["logprobs", logprobs],
     ["min_tokens", common.minTokens > 0],
     ["ignore_eos", common.ignoresEnd],
+    ["logit_bias", common.logits.logitBias !== undefined],
     ["response_format", limits.length > 1],
     ["tools", tools.length > 0 && limit?.field === "response_format"],
   ] as const) {
@@ -183,6 +189,8 @@ export function readTokenize(body: unknown): TokenizeRequest {
 function samplingOf(fields: SamplingFields, maxTokens: number | undefined, top: number | undefined): Sampling {
   const { top_k: topK = 0, stop = [], min_tokens: minTokens = 0 } = fields;
   const most = maxTokens === -1 ? undefined : maxTokens;
+  const biases = Object.entries(fields.logit_bias ?? {}).map(([id, one]) => [Number(id), one] as const);
+  const bias = biases.length === 0 ? undefined : new Map(biases);
   if (minTokens > (most ?? minTokens)) {
     throw badRequest(`min_tokens is ${minTokens}, more than max_tokens, which is ${most}`, "min_tokens");
   }
@@ -194,6 +202,13 @@ function samplingOf(fields: SamplingFields, maxTokens: number | undefined, top: 
     temperature: fields.temperature ?? 1,
     topP: fields.top_p ?? 1,
     topK: topK > 0 ? topK : undefined,
+    minP: fields.min_p ?? 0,
+    logits: {
+      logitBias: bias,
+      repetitionPenalty: fields.repetition_penalty ?? fields.repeat_penalty,
+      frequencyPenalty: fields.frequency_penalty,
+      presencePenalty: fields.presence_penalty,
+    },
     seed: fields.seed,
     stop: stop.filter((text) => text !== ""),
     stopIds: fields.stop_token_ids ?? [],
@@ -265,7 +280,7 @@ function readMessage(value: unknown, index: number): ChatMessage {
     throw badRequest(`${where} must be a text or a list of text parts`, where);
   }
   return {
-    ...rest,
+    ...withWritten(rest, Object(value)),
     // Templates know the older name.
     role: role === "developer" ? "system" : role,
     content: text,
@@ -288,7 +303,7 @@ type Call = NonNullable<z.output<typeof messageSchema>["tool_calls"]>[number];
 function callOf({ id, function: { name, arguments: given } }: Call) {
   let parsed: unknown = given ?? {};
   try {
-    if (typeof given === "string") parsed = given.trim() === "" ? {} : JSON.parse(given);
+    if (typeof given === "string") parsed = given.trim() === "" ? {} : parseWritten(given);
   } catch {
     // The template decides.
   }
@@ -313,7 +328,7 @@ function variablesOf(
   // As in vLLM: most templates have only this switch.
   if (effort !== undefined) add("enable_thinking", effort !== "none", "reasoning_effort");
   // Last, as they override the others.
-  for (const [name, value] of Object.entries(given)) {
+  for (const [name, value] of Object.entries(withWritten(given))) {
     const field = `chat_template_kwargs.${name}`;
     if (RESERVED.includes(name)) throw badRequest(`${field} is a field of the request; pass it there`, field);
     add(name, value, field);

@@ -67,6 +67,20 @@ describe("completions", () => {
     }
   });
 
+  it("follow penalties and biases", async () => {
+    const answer = async (fields: object) => {
+      const { choices } = await client.completions.create({ ...GREEDY, prompt: "a", max_tokens: 4, ...fields });
+      return choices[0]?.text;
+    };
+    expect(await answer({})).toBe("baba");
+    // The model's logits are 0 and far above: only a bias or a penalty beyond that changes what follows.
+    expect(await answer({ logit_bias: { [idOf("b")]: -100 } })).not.toContain("b");
+    expect(await answer({ logit_bias: { [idOf("x")]: 100 } })).toBe("xxxx");
+    expect(await answer({ repetition_penalty: 1, presence_penalty: 0, frequency_penalty: 0, min_p: 0.5 })).toBe("baba");
+    const sampled = await answer({ temperature: 100, min_p: 1, seed: 1 });
+    expect(sampled).toBe("baba");
+  });
+
   it("end at stop texts, also across tokens", async () => {
     const stopped = { ...GREEDY, prompt: "c", stop: ["never", "TO"] };
     const whole = await client.completions.create(stopped);
@@ -336,8 +350,24 @@ describe("what is wrong is refused with its field", () => {
     [{ model: "plain", prompt: "a", stop: "" }, null, /^ok$/],
     [{ model: "plain", prompt: "a", stop: Array.from({ length: 99 }, () => "x") }, "stop", /must list at most 64/],
     [{ model: "plain", prompt: "a", logprobs: 21 }, "logprobs", /at most 20/],
-    [{ model: "plain", prompt: "a", frequency_penalty: 1 }, "frequency_penalty", /not supported/],
-    [{ model: "plain", prompt: "a", logit_bias: { 3: 100 } }, "logit_bias", /not supported/],
+    [
+      { model: "plain", prompt: "a", frequency_penalty: 2.5 },
+      "frequency_penalty",
+      /frequency_penalty: must be at most 2/,
+    ],
+    [{ model: "plain", prompt: "a", repetition_penalty: 0 }, "repetition_penalty", /must be above 0/],
+    [{ model: "plain", prompt: "a", min_p: 2 }, "min_p", /min_p: must be at most 1/],
+    [
+      { model: "plain", prompt: "a", logit_bias: { a: 1 } },
+      "logit_bias",
+      /must be a mapping of at most 1024 token ids/,
+    ],
+    [{ model: "plain", prompt: "a", logit_bias: { 3: 101 } }, "logit_bias", /to numbers from -100 to 100/],
+    [
+      { model: "plain", prompt: "a", logit_bias: { 99: 1 } },
+      null,
+      /logit_bias has the token 99; the tokens of model are/,
+    ],
     [{ model: "plain", prompt: "a", best_of: 4 }, "best_of", /not supported/],
     [{ model: "plain", prompt: "a", frequency_penalty: 0, logit_bias: {}, user: "me", best_of: 1 }, null, /^ok$/],
   ])("%#", async (body, param, message) => {

@@ -1,18 +1,21 @@
 // What the server needs of a model, whatever runs it.
 
-import type { AnswerGrammar, BatchRequest, Engine, TokenAnswer } from "../engine/index.js";
+import type { AnswerGrammar, BatchRequest, Engine, LogitSettings, TokenAnswer } from "../engine/index.js";
 import { Random } from "../kit/index.js";
 import type { ChatTemplate, Tokenizer } from "../text/index.js";
 
+/** Changes to logits that a request asks for; the model's own apply where it asks for none. */
+type Asked = Pick<LogitSettings, "logitBias" | "repetitionPenalty" | "frequencyPenalty" | "presencePenalty">;
 type Given = "temperature" | "topP" | "onToken" | "onEnd" | "signal";
 
 export interface AnswerRequest
-  extends Omit<BatchRequest, "stopIds" | "random" | Given>,
+  extends Omit<BatchRequest, "stopIds" | "random" | "logits" | Given>,
     Readonly<{ [K in Given]: NonNullable<BatchRequest[K]> }> {
   /** Tokens that end the answer, besides the model's own. */
   readonly stopIds: readonly number[];
   /** Whether the model's own end tokens do not end the answer. */
   readonly ignoresEnd: boolean;
+  readonly logits: Asked;
   /** Chooses the samples, with `choice`. */
   readonly seed: number;
   /** Number of this answer among those to its prompt. */
@@ -81,10 +84,14 @@ export async function servedModel(
       encode: (text, encoding) => engine.encode(text, encoding),
       grammar: (schema) => engine.grammar(schema),
       check: (prompt, what) => engine.check(prompt, what),
-      generate: async ({ seed, choice, stopIds: more, ignoresEnd, ...request }) => {
+      generate: async ({ seed, choice, stopIds: more, ignoresEnd, logits: asked, ...request }) => {
         const random = Random.of(seed, `answer ${choice}`);
         const stopIds = new Set([...(ignoresEnd ? [] : ends), ...more]);
-        return (await batch.generate({ ...request, stopIds, random })).finish;
+        const given = Object.entries(asked).filter(([, value]) => value !== undefined);
+        const logits = { ...engine.generationConfig.logits, ...Object.fromEntries(given) };
+        const least = Math.max(request.minNewTokens ?? 0, engine.generationConfig.minNewTokens ?? 0);
+        const minNewTokens = Math.min(least, request.maxNewTokens);
+        return (await batch.generate({ ...request, logits, minNewTokens, stopIds, random })).finish;
       },
       close: () => engine.close(),
     };

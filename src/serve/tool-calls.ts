@@ -2,6 +2,7 @@
 
 import { randomInt } from "node:crypto";
 import { isObject, own } from "../kit/index.js";
+import { parseWritten, stringifyWritten, WrittenNumber, withWritten } from "../kit/numbers/index.js";
 import { overlap } from "../text/index.js";
 
 export interface ToolCall {
@@ -37,7 +38,7 @@ const TAGGED: CallFormat = {
     const calls: WrittenCall[] = [];
     // The tag may be in a string of the arguments, too.
     const rest = text.replace(/<tool_call>((?:"(?:[^"\\]|\\.)*"|[^"])*?)(?:<\/tool_call>|$)/gs, (_, call: string) => {
-      calls.push(JSON.parse(call));
+      calls.push(parseWritten(call) as WrittenCall);
       return "";
     });
     return { calls, rest };
@@ -79,7 +80,7 @@ function argumentOf(text: string, schema: unknown): unknown {
   if (types.includes("string") || (types.length === 0 && !(isObject(schema) && "$ref" in schema))) return text;
   if (PYTHON.has(text)) return PYTHON.get(text);
   try {
-    return JSON.parse(text);
+    return parseWritten(text);
   } catch {
     return text;
   }
@@ -103,10 +104,10 @@ const MISTRAL: CallFormat = {
     const calls = text.split("[TOOL_CALLS]").flatMap((part): WrittenCall[] => {
       const call = part.trim();
       if (call === "") return [];
-      if (call.startsWith("[")) return JSON.parse(call);
+      if (call.startsWith("[")) return parseWritten(call) as WrittenCall[];
       const open = call.indexOf("{");
       const [name] = call.slice(0, open).split(/\[(?:ARGS|CALL_ID)\]/);
-      return [{ name: name?.trim(), arguments: JSON.parse(call.slice(open)) }];
+      return [{ name: name?.trim(), arguments: parseWritten(call.slice(open)) }];
     });
     return { calls, rest: "" };
   },
@@ -116,7 +117,7 @@ const bare = (field: "parameters" | "arguments"): CallFormat => ({
   mark: "{",
   isFirst: true,
   read: (text) => {
-    const { name, [field]: given } = JSON.parse(text);
+    const { name, [field]: given } = parseWritten(text) as WrittenCall & { readonly parameters?: unknown };
     return { calls: [{ name, arguments: given }], rest: "" };
   },
 });
@@ -172,7 +173,10 @@ export class CallReader {
     try {
       const { calls, rest } = this.#format.read(this.#held.trim(), this.#tools);
       if (calls.length === 0 || !calls.every((call) => this.#isCall(call))) return asText;
-      return { text: rest.trimEnd(), calls: calls.slice(0, this.#maxCalls).map(toolCallOf) };
+      return {
+        text: rest.trimEnd(),
+        calls: calls.slice(0, this.#maxCalls).map((call) => toolCallOf(call, this.#tools)),
+      };
     } catch (error) {
       if (error instanceof SyntaxError) return asText;
       throw error;
@@ -186,8 +190,19 @@ export class CallReader {
 
 const ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-function toolCallOf({ name, arguments: given }: WrittenCall): ToolCall {
+/** Arguments as the model wrote them, but 2.0 as 2 where a whole number is asked for: clients in typed languages refuse it. */
+function argumentsOf({ name, arguments: given }: WrittenCall, tools: Tools): string {
+  const written = withWritten(Object(given));
+  for (const [key, value] of Object.entries(written)) {
+    const types = typesIn(propertyOf(tools.get(String(name)), key));
+    const isWhole = types.includes("integer") && !types.includes("number") && Number.isSafeInteger(Number(value));
+    if (value instanceof WrittenNumber && isWhole) written[key] = Number(value);
+  }
+  return stringifyWritten(written);
+}
+
+function toolCallOf(call: WrittenCall, tools: Tools): ToolCall {
   // Mistral's templates refuse ids of another length.
   const id = Array.from({ length: 9 }, () => ID_CHARACTERS[randomInt(ID_CHARACTERS.length)]).join("");
-  return { id, type: "function", function: { name: String(name), arguments: JSON.stringify(given) } };
+  return { id, type: "function", function: { name: String(call.name), arguments: argumentsOf(call, tools) } };
 }

@@ -1,7 +1,8 @@
 // Chat templates against transformers: see test/fixtures/tokenizers/make_templates.py.
 import { describe, expect, it } from "vitest";
 import { readFixture } from "../../test/support/tokenizer-fixtures.js";
-import { CheckpointError } from "../kit/errors.js";
+import { CheckpointError } from "../kit/index.js";
+import { parseWritten } from "../kit/numbers/index.js";
 import { type ChatMessage, makeChatTemplate, TemplateError } from "./chat-template.js";
 
 interface Cases {
@@ -32,6 +33,21 @@ describe("chat templates", () => {
       else expect(render).toThrow(new TemplateError(`the chat template refuses these messages: ${error}`));
     },
   );
+
+  it("print numbers of JSON as Python reads them", () => {
+    // The JSON is what json.loads and json.dumps of Python 3.13 make of it, and the other its str().
+    const json =
+      '{"a": 2.0, "b": 1e3, "c": 12345678901234567890, "d": [1.0, -0.0, -0, 1E16, 2], "e": {"f": 5e-1, "g": 1e400}}';
+    const { value } = parseWritten(`{"value": ${json}}`) as { value: unknown };
+    const chat = [{ role: "user", content: "" }];
+    const print = (source: string) => makeChatTemplate(source).render(chat, { variables: { value } });
+    expect(print("{{ value | tojson }}")).toBe(
+      '{"a": 2.0, "b": 1000.0, "c": 12345678901234567890, "d": [1.0, -0.0, 0, 1e+16, 2], "e": {"f": 0.5, "g": Infinity}}',
+    );
+    expect(print("{{ value }}")).toBe(
+      "{'a': 2.0, 'b': 1000.0, 'c': 12345678901234567890, 'd': [1.0, -0.0, 0, 1e+16, 2], 'e': {'f': 0.5, 'g': inf}}",
+    );
+  });
 
   it("may have any line ends", () => {
     const source = templates.marks ?? "";

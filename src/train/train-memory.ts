@@ -68,8 +68,8 @@ export function estimateTraining(source: ModelSource, use: TrainingUse): MemoryE
   );
 }
 
-/** Refuses training that does not fit. @throws LayergraftError code `memory` */
-export function requireTrainingMemory(source: ModelSource, use: TrainingUse): void {
+/** Refuses training that does not fit. @returns what it takes @throws LayergraftError code `memory` */
+export function requireTrainingMemory(source: ModelSource, use: TrainingUse): MemoryEstimate {
   const method = use.method === "lora" ? "LoRA" : "Full";
   const name = [...source.sources.values()][0]?.name ?? source.name;
   // One token is a lower bound, before the data is read.
@@ -90,7 +90,9 @@ export function requireTrainingMemory(source: ModelSource, use: TrainingUse): vo
       return { text: "Train some of the layers (train), and a small batch." };
     return { text: "Use a smaller model, or hand it over to a machine with more memory (engine: trl)." };
   };
-  requireMemory({ what, estimate: estimateTraining(source, use), advice });
+  const estimate = estimateTraining(source, use);
+  requireMemory({ what, estimate, advice });
+  return estimate;
 }
 
 function trainedParts(source: ModelSource, spec: DecoderSpec, { method, trained, lora }: TrainingUse) {

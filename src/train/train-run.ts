@@ -1,9 +1,11 @@
 import { join, resolve } from "node:path";
 import { isHere, loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModelSource } from "../engine/index.js";
+import type { MemoryEstimate } from "../engine/memory/index.js";
 import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import { describeKept, type KeptChange, losesChange } from "../kernels/index.js";
+import { longestOf } from "../kit/arrays/index.js";
 import { digestOfFile, exists, requireOutside } from "../kit/files/index.js";
 import { CheckpointError, type Progress, RecipeError } from "../kit/index.js";
 import { formatSome, plural, shellQuote } from "../kit/printing/index.js";
@@ -43,6 +45,8 @@ export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "set
   readonly streams: readonly PreparedStream[];
   /** Of sparse fine-tuning. */
   readonly mask?: MaskPlan | undefined;
+  /** What the embedded engine takes; with `checkMemory`. */
+  readonly memory?: MemoryEstimate | undefined;
   readonly notes: readonly string[];
 }
 
@@ -127,10 +131,10 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
 }
 
 async function trainOptions(prepared: PreparedRun, { run, folder, signal, onRead }: RunOptions): Promise<TrainOptions> {
-  const { source, lora, streams, settings } = prepared;
+  const { source, lora, streams, settings, mask } = prepared;
   const path = resolve(folder ?? ".", run.base);
   // A run that replaces an earlier one would remove what it is about to read.
-  const first = prepared.mask?.opened.sources.get("models[0]");
+  const first = mask?.opened.sources.get("models[0]");
   if (first) await requireOutside(run.out, [first.folder]);
   const revert = run.revert
     ? resolveSelection(run.revert, {
@@ -145,14 +149,17 @@ async function trainOptions(prepared: PreparedRun, { run, folder, signal, onRead
     ...prepared,
     run,
     revert,
-    masks: prepared.mask && (await measureMasks(prepared.mask, signal)),
+    masks: mask && (() => measureMasks(mask, signal)),
     // An absolute path if it is a folder, otherwise its name.
     baseName: (await exists(path)) ? path : run.base,
     out: run.out,
     streams: streams.map((stream) => ({ batches: batchSource(stream), trained: parametersOf(stream, lora) })),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
     stopIds: await modelTextOf(source).stopIds(),
-    inputs: await inputsOf(prepared, { signal, onRead }),
+    inputs: {
+      data: Object.fromEntries(prepared.streams.map(({ name, data }) => [`data ${name}`, data.train.digest])),
+      base: () => digestsOfBase(prepared, { signal, onRead }),
+    },
   };
 }
 
@@ -209,7 +216,7 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
     run.method === "lora" ? planLora(part, loraBase(source, spec, stored), run.lora ?? LORA_DEFAULTS) : undefined;
   const requireMemory = (part: ReadonlySet<string>, tokens: number) => {
     const use = { method: run.method, trained: part, lora: loraOf(part), heldOut: run.holdout !== undefined };
-    if (checkMemory) requireTrainingMemory(source, { ...use, texts: run.batch, tokens });
+    return checkMemory ? requireTrainingMemory(source, { ...use, texts: run.batch, tokens }) : undefined;
   };
   // Without packing, a batch is as wide as its longest example, which may be far shorter.
   if (chosen) requireMemory(chosen, run.packing ? sequenceLength : 1);
@@ -242,11 +249,11 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
     requireKnownTokens(prepared, tokenizer, spec.vocabularySize);
   }
   const trained = chosen ?? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])]));
-  requireMemory(trained, run.packing ? sequenceLength : longestOf(streams));
+  const memory = requireMemory(trained, run.packing ? sequenceLength : longestExample(streams));
   const settings = settleRun(run, model, sizeOf(streams));
   const lora = loraOf(trained);
   const mask = run.mask && planMasks(await openChange(run.mask.from, options), trained, run.mask.share);
-  return { base, source, settings, trained, lora, mask, streams, notes: [...notes, ...settings.notes] };
+  return { base, source, settings, trained, lora, mask, streams, memory, notes: [...notes, ...settings.notes] };
 }
 
 /** The change of a first run. @throws RecipeError if it is not of the same architecture as the base */
@@ -287,10 +294,10 @@ function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSetting
 }
 
 /** Tokens of the longest example. */
-function longestOf(streams: readonly PreparedStream[]): number {
-  const sets = streams.flatMap(({ data }) => data.train.sets);
-  return sets.reduce(
-    (most, { examples }) => examples.reduce((longest, { ids }) => Math.max(longest, ids.length), most),
+function longestExample(streams: readonly PreparedStream[]): number {
+  const examples = streams.flatMap(({ data }) => data.train.sets.map((set) => set.examples));
+  return longestOf(
+    examples.flatMap((list) => list.map(({ ids }) => ids)),
     1,
   );
 }
@@ -356,9 +363,9 @@ function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): 
   );
 }
 
-/** Digests of the base's weights, as fine-tuned models of one base have the same headers, and of the examples. */
-async function inputsOf(
-  { base, mask, streams }: PreparedRun,
+/** Digests of the weights of the base and of what a mask is measured from: fine-tuned models of one base have the same headers. */
+async function digestsOfBase(
+  { base, mask }: PreparedRun,
   { signal, onRead }: Pick<RunOptions, "signal" | "onRead">,
 ): Promise<Record<string, string>> {
   const first = mask?.opened.sources.get("models[0]") ?? [];
@@ -376,8 +383,7 @@ async function inputsOf(
       return [`${role} ${name}`, digests.join(" ")];
     }),
   );
-  const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
-  return Object.fromEntries([...sources, ...data]) as Record<string, string>;
+  return Object.fromEntries(sources) as Record<string, string>;
 }
 
 /** The folder that factors are merged into. @throws RecipeError if it has an adapter of its own */

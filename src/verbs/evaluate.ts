@@ -28,7 +28,7 @@ export interface EvaluateOptions
   extends CallOptions<EvaluateProgress>,
     Pick<RunOptions, "out" | "resume" | "limit" | "seed" | "resamples">,
     Pick<OpenTasksOptions, "protocols" | "shots">,
-    Pick<OpenModelOptions, "type">,
+    Pick<OpenModelOptions, "type" | "generationConfig">,
     Pick<GenerateOptions, "templateVariables"> {
   /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
   readonly tasks: readonly string[];
@@ -136,16 +136,16 @@ export async function evaluateTasks(
 
 async function openBackend(source: ModelInput | Model, options: EvaluateOptions): Promise<OpenedBackend> {
   const stays = async () => {};
-  const { batch, templateVariables, threads, signal, backend: chosen, type } = options;
+  const { batch, templateVariables, threads, signal, backend: chosen, type, generationConfig } = options;
   if (typeof chosen === "object") {
     if (templateVariables) throw usageError("templateVariables: pass them to the function that opens the backend");
     return { backend: chosen, name: nameOf(source), close: stays };
   }
   const isOpen = source instanceof Model;
-  if (isOpen && (chosen ?? type) !== undefined) {
-    throw usageError(`${source.name} is open already. Pass backend and type to openModel.`);
+  if (isOpen && (chosen ?? type ?? generationConfig) !== undefined) {
+    throw usageError(`${source.name} is open already. Pass backend, type and generationConfig to openModel.`);
   }
-  const model = isOpen ? source : await openModel(source, { backend: chosen, type, threads, signal });
+  const model = isOpen ? source : await openModel(source, { backend: chosen, type, threads, generationConfig, signal });
   const backend = await modelBackend(Model.engineOf(model), { batch, templateVariables });
   return {
     backend,

@@ -36,7 +36,7 @@ export type ModelInput = string | RecipeInput | MergePlan;
 export interface OpenModelOptions
   extends CallOptions,
     FolderOptions,
-    Pick<OpenLlamaOptions, "type" | "threads" | "chat"> {
+    Pick<OpenLlamaOptions, "type" | "threads" | "chat" | "generationConfig"> {
   /**
    * What runs the model: `engine`, the embedded engine, or `llama`, llama.cpp, which needs the package node-llama-cpp.
    * Default: `llama` for GGUF files or with a `type`, else what `prefer` says.
@@ -130,7 +130,8 @@ export class Model {
 
   /**
    * Answers a prompt. A text is encoded with the tokenizer's BOS, messages through the model's chat template. The answer
-   * ends at the end tokens of generation_config.json, config.json and the tokenizer.
+   * ends at the end tokens of generation_config.json, config.json and the tokenizer, and follows what generation_config.json
+   * says besides, such as a repetition penalty; its settings of sampling are options here.
    * @throws LayergraftError if the prompt does not fit into the context, if there is no chat template for messages, or
    *   with code `broken-model` if the model's scores are not numbers
    * @throws CheckpointError if the model has no tokenizer that can be read

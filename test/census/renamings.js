@@ -29,6 +29,6 @@ for (const { id, family, class: kind, tensors = [] } of readRows(process.argv[2]
 }
 python.close();
 const lines = [...groups].map(([rules, families]) => `{"families":${JSON.stringify(families)},"rules":${rules}}`);
-const out = fileURLToPath(new URL("../../src/weights/checkpoint/renamings.json", import.meta.url));
+const out = fileURLToPath(new URL("../../src/formats/checkpoint/renamings.json", import.meta.url));
 writeFileSync(out, `[\n${lines.join(",\n")}\n]\n`);
 console.log(`${groups.size} groups; ${out}`);

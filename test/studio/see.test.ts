@@ -151,7 +151,7 @@ describeInBrowser("the studio in a browser", () => {
     expect(inSvg).toEqual(studioCells.map(Math.round));
     expect(terminal.map(Math.round)).toEqual(inSvg);
     const line = async (of: Page) => [
-      ...(await of.getByText(/of attention and MLP rows changed/).allInnerTexts()).map((one) => one.split(" ")[0]),
+      ...(await of.getByText(/of rows changed/).allInnerTexts()).map((one) => one.split(" ")[0]),
       ...((await of.getByText(/^Attention and MLP: overlap/).innerText()).match(/[−\d.]+/g) ?? [])
         .slice(0, 2)
         .map((n) => `${n}%`),
@@ -167,13 +167,13 @@ describeInBrowser("the studio in a browser", () => {
     const slider = page.getByLabel("A row counts as changed above");
     await slider.focus();
     await page.keyboard.press("Home");
-    await page.getByText("100% of attention and MLP rows changed").nth(1).waitFor();
+    await page.getByText("100% of rows changed").nth(1).waitFor();
     await page.keyboard.press("End");
-    await page.getByText("0% of attention and MLP rows changed", { exact: true }).nth(1).waitFor();
+    await page.getByText("0% of rows changed", { exact: true }).nth(1).waitFor();
     await page.getByRole("button", { name: "auto, each its own" }).click();
     // The row that one in eight exceeds.
     await page
-      .getByText(/^12\.\d% of attention and MLP rows changed/)
+      .getByText(/^12\.\d% of rows changed/)
       .nth(1)
       .waitFor();
     for (const measure of ["Overlap", "Conflict", "Cosine"]) {

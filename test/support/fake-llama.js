@@ -187,7 +187,11 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
         await options.onEvaluate?.();
         // The real one drops the beginning here.
         if (state.push(...tokens) >= contextSize) throw new Error("the context is full");
-        const token = logitsOf(state).reduce((most, logit, id, all) => (logit > Number(all[most]) ? id : most), 0);
+        const { penalty = 1, punishTokens = () => [] } = drawing.repeatPenalty ?? {};
+        const punished = punishTokens();
+        const less = (/** @type {number} */ logit) => (logit < 0 ? logit * penalty : logit / penalty);
+        const logits = logitsOf(state).map((logit, id) => Math.fround(punished.includes(id) ? less(logit) : logit));
+        const token = logits.reduce((most, logit, id, all) => (logit > Number(all[most]) ? id : most), 0);
         yield token;
         tokens = [token];
       }
@@ -241,23 +245,29 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
 /**
  * Writes a GGUF file of the tokens alone.
  * @param {string} path
+ * @param {Record<string, number>} [floats] further metadata
  */
-export function writeStandIn(path) {
+export function writeStandIn(path, floats = {}) {
   /** @param {number[]} values */
   const u32 = (...values) => Buffer.from(Uint32Array.from(values).buffer);
   /** @param {number[]} values */
   const u64 = (...values) => Buffer.from(BigUint64Array.from(values, BigInt).buffer);
   /** @param {string} text */
   const string = (text) => Buffer.concat([u64(text.length), Buffer.from(text)]);
-  // Version 3, no tensors, one key: an array (9) of strings (8).
+  const f32 = Object.entries(floats).map(([key, value]) => [
+    string(key),
+    u32(6),
+    Buffer.from(Float32Array.of(value).buffer),
+  ]);
+  // Version 3, no tensors, one key: an array (9) of strings (8). Then floats (6).
   const header = [
     Buffer.from("GGUF"),
     u32(3),
-    u64(0, 1),
+    u64(0, 1 + f32.length),
     string("tokenizer.ggml.tokens"),
     u32(9, 8),
     u64(PIECES.length),
   ];
-  writeFileSync(path, Buffer.concat([...header, ...PIECES.map(string)]));
+  writeFileSync(path, Buffer.concat([...header, ...PIECES.map(string), ...f32.flat()]));
   return path;
 }

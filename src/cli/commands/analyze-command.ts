@@ -23,7 +23,7 @@ function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): 
     return [...earlier, parseThreshold(text)];
   } catch {
     throw new InvalidArgumentError(
-      `It must be auto, ${Object.keys(THRESHOLD_PRESETS).join(", ")}, or a positive number.`,
+      `It must be auto, common, or, also as EXPERT=VALUE, ${Object.keys(THRESHOLD_PRESETS).join(", ")} or a positive number.`,
     );
   }
 }
@@ -110,7 +110,7 @@ function describe(analysis: Analysis, beside?: "paper"): string[] {
   return [
     ...heatmapLines(heatmapOf(analysis, beside), hasColors(process.stdout), beside === undefined ? 1 : 3),
     "",
-    "all attention and MLP matrices:",
+    "all matrices of the layers:",
     ...terminalLines({ columns: ["expert", ...[...columns, ...above].map(right)], rows }),
     ...(pairs.length > 0
       ? ["", ...terminalLines({ columns: ["pair", ...["cosine", "conflict", ...shared].map(right)], rows: pairs })]

@@ -84,7 +84,6 @@ export function add(program: Command): void {
               if (!flags.json) write(process.stdout, visible(text));
             },
           });
-          if (reply?.finish === "invalid" && !flags.json) print("");
           if (reply?.finish === "invalid") throw brokenModel(engine, "in its answer");
           finishAnswer(reply?.finish ?? "stop", tokens.length, reply?.ids.length ?? 0);
         } catch (error) {

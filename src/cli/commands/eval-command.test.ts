@@ -82,7 +82,7 @@ describe("eval", () => {
 
   it("lists tasks, suites and protocols", async () => {
     const text = await run("eval", "--list");
-    for (const name of ["mgsm_LANGUAGE", "layergraft/mgsm-native-cot@4", "paper_sw", "mbpp"])
+    for (const name of ["mgsm_LANGUAGE", "layergraft/mgsm-native-cot@5", "paper_sw", "mbpp"])
       expect(text).toContain(name);
     const json = JSON.parse(await run("eval", "--list", "--json")) as { families: { name: string }[] };
     expect(json.families.map(({ name }) => name)).toEqual([

@@ -1,9 +1,11 @@
 import { join } from "node:path";
 import {
   BLEU_TOKENIZERS,
+  type BleuTokenizer,
   HUB_SCORES,
   type LoadedTask,
   loadTasks,
+  missingTokenizer,
   modelBackend,
   progressDetail,
   type Results,
@@ -35,6 +37,7 @@ import {
   SOURCE_ARGUMENT,
   withAnswerOptions,
   withEngineOptions,
+  withGenerationConfigOption,
   withTemplateOption,
 } from "../shared/model-flags.js";
 import {
@@ -66,6 +69,12 @@ const parseSeconds = parseNumber(
   "It must be a number of seconds, at most 86400.",
 );
 
+function parseTokenizer(name: string): BleuTokenizer {
+  const found = BLEU_TOKENIZERS.find((one) => one === name);
+  if (found === undefined) throw usageError(`--tokenize: ${missingTokenizer(name)}`);
+  return found;
+}
+
 function declared(program: Command) {
   const command = program
     .command("eval")
@@ -88,9 +97,13 @@ function declared(program: Command) {
     .option("--prompts <file>", "mbpp: translated prompts, a row with task_id and text for each problem")
     .option("-d, --data <folder>", "folder with task data (default: Hugging Face datasets)")
     .addOption(
-      new Option("--tokenize <name>", "BLEU tokenizer").choices(BLEU_TOKENIZERS).default(undefined, "by language"),
+      new Option("--tokenize <name>", "BLEU tokenizer")
+        .choices(BLEU_TOKENIZERS)
+        .default(undefined, "by language")
+        .argParser(parseTokenizer),
     );
-  const answering = withAnswerOptions("maximum tokens of an answer (default: the protocol's)")(command)
+  const sampled = withAnswerOptions("maximum tokens of an answer (default: the protocol's)")(command);
+  const answering = withGenerationConfigOption(sampled)
     .option("--repeats <n>", "sampled answers per item, averaged (default: 1)", parsePositive)
     .optionsGroup("Output:")
     .option("-o, --out <folder>", "folder for results, samples and answers")

@@ -140,7 +140,7 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
   const outlook = await previewExperiment(experiment);
-  const { variants, expansion, estimate, training, downloads, steps, problems, programs } = outlook;
+  const { variants, expansion, estimate, training, merges, downloads, steps, problems, programs } = outlook;
   if (flags.json) {
     const models = variants.flatMap(({ variant, expansion: { models: known } }) =>
       known.map(({ model, tasks }) => ({
@@ -149,7 +149,17 @@ async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<
       })),
     );
     const states = steps.map(({ step, state }) => ({ ...step, ...state }));
-    printJson({ estimate, training, downloads, problems, programs, steps: states, models, waiting: expansion.waiting });
+    printJson({
+      estimate,
+      training,
+      merges,
+      downloads,
+      problems,
+      programs,
+      steps: states,
+      models,
+      waiting: expansion.waiting,
+    });
   } else {
     print(outlookLines(outlook));
   }

@@ -27,7 +27,8 @@ export function add(program: Command): void {
     if (!texts && flags.prompt === undefined)
       throw usageError("Missing a text to score. Pass --ids FILE or --prompt TEXT.");
     if (!texts && !flags.continuation && !flags.top) throw usageError("--prompt needs --continuation TEXT or --top N.");
-    await withEngine(source, flags, async (engine, signal) => {
+    // Nothing is generated.
+    await withEngine(source, { ...flags, generationConfig: false }, async (engine, signal) => {
       const batch = { signal, batch: flags.batch };
       if (texts) {
         const logprobs = await engine.score(texts, batch);

@@ -6,7 +6,13 @@ import { usageError } from "../../kit/index.js";
 import { formatSome, plural, shorten, visible } from "../../kit/printing/index.js";
 import { type Model, type ServedRequest, serve } from "../../verbs/index.js";
 import { hubAccess } from "../shared/hub-access.js";
-import { factsOf, SOURCE_ARGUMENT, withBackendOption, withEngineOptions } from "../shared/model-flags.js";
+import {
+  factsOf,
+  SOURCE_ARGUMENT,
+  withBackendOption,
+  withEngineOptions,
+  withGenerationConfigOption,
+} from "../shared/model-flags.js";
 import {
   elapsed,
   info,
@@ -38,7 +44,7 @@ export function add(program: Command): void {
     .option("--parallel <n>", "answers of a model computed at once (default: 8)", parsePositive)
     .option("--queue <n>", "answers that may wait", parseCount, 256)
     .option("--context <n>", "maximum tokens of prompt and answer (default: the model's, at most 8192)", parsePositive);
-  withEngineOptions(withBackendOption(command)).action(async (source, flags) => {
+  withEngineOptions(withBackendOption(withGenerationConfigOption(command))).action(async (source, flags) => {
     const sources = await sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);
     const signal = interruptSignal();
@@ -55,6 +61,7 @@ export function add(program: Command): void {
     const server = await runWithProgress(flags, ({ onProgress }) =>
       serve(Object.fromEntries(sources), {
         ...{ host, port, apiKey, queue, origins, parallel, context, backend, type, threads, providers, signal, onOpen },
+        generationConfig: flags.generationConfig,
         hub: hubAccess("files", { signal, onProgress }),
         onProgress: (progress) => {
           computed = progress.total;

@@ -1,5 +1,6 @@
 import { basename, isAbsolute, join, resolve } from "node:path";
 import { loadSourceTokenizer } from "../../engine/index.js";
+import { describeNeed } from "../../engine/memory/index.js";
 import {
   lossPage,
   previewLegend,
@@ -13,6 +14,7 @@ import {
 } from "../../figures/index.js";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
+import { describeFree, freeMemory } from "../../kit/memory/index.js";
 import { formatBytes, formatCount, formatRanges, plural, shellQuote } from "../../kit/printing/index.js";
 import { previewOf, type SetCounts } from "../../train/data/index.js";
 import {
@@ -85,7 +87,7 @@ function declared(program: Command) {
     )
     .argument("[run]", "run file (YAML)")
     .optionsGroup("Run:")
-    .option("--dry-run", "open base and data, print what would be trained, and exit")
+    .option("--dry-run", "open base and data, print what would be trained and the memory it needs, and exit")
     .option("--preview <n>", "print the first n examples as the model sees them, and exit", parsePositive)
     .option("--resume", "resume an interrupted run; the weights are bit-identical")
     .option("--force", "replace an existing run in --out");
@@ -113,7 +115,8 @@ export function add(program: Command): void {
     const start = performance.now();
     const palette = paletteFor(process.stderr);
     if (flags.dryRun || flags.preview !== undefined) {
-      const prepared = await prepareRun({ run, ...folders, signal, hub: { fetch: "plan", signal } });
+      const checkMemory = flags.preview === undefined && flags.engine === "embedded";
+      const prepared = await prepareRun({ run, ...folders, signal, hub: { fetch: "plan", signal }, checkMemory });
       if (flags.preview !== undefined) await printPreview(prepared, flags.preview);
       else if (flags.json) printJson(summaryOf(run, prepared));
       else print(describeRun(run, prepared));
@@ -216,12 +219,15 @@ function titleOf({ method, out, base }: Run): string {
 }
 
 function describeRun(run: Run, prepared: PreparedRun): string[] {
-  const { settings, trained, lora, mask, source, streams, notes } = prepared;
+  const { settings, trained, lora, mask, memory, source, streams, notes } = prepared;
   const parameters = [...trained].reduce((sum, name) => sum + sizeOf(source.tensors.get(name)?.shape ?? []), 0);
   const layers = [...new Set([...trained].flatMap((name) => source.tensors.get(name)?.layer ?? []))].sort(
     (a, b) => a - b,
   );
-  const factors = lora?.modules.reduce((sum, module) => sum + lora.settings.rank * (module.in + module.out), 0);
+  const factors = lora?.modules.reduce(
+    (sum, module) => sum + lora.settings.rank * (module.experts ?? 1) * (module.in + module.out),
+    0,
+  );
   const what = lora
     ? `rank ${lora.settings.rank} adapter for ${plural(lora.modules.length, "weight")}, ${formatCount(factors ?? 0)} trained parameters`
     : `${formatCount(parameters)} trained parameters`;
@@ -236,6 +242,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
     ]),
     `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
     `learning rate ${settings.learningRate}, ${describeSchedule(settings.schedule, settings.steps)}`,
+    ...(memory ? [`needs ${describeNeed(memory)}; ${describeFree(freeMemory())}`] : []),
     ...notes.map((note) => `note: ${note}`),
   ];
 }
@@ -302,13 +309,14 @@ function lossesOf(counts: SetCounts): string[] {
   ];
 }
 
-function summaryOf(run: Run, { settings, trained, lora, streams, notes }: PreparedRun): unknown {
+function summaryOf(run: Run, { settings, trained, lora, streams, memory, notes }: PreparedRun): unknown {
   return {
     run,
     settings,
     trained: [...trained],
     ...(lora ? { factors: lora.modules.map(({ module }) => module) } : {}),
     data: Object.fromEntries(streams.map(({ name, counts }) => [name, counts])),
+    memory,
     notes,
   };
 }

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, it, vi } from "vitest";
 import { WATCHER, watchInterrupts } from "./interrupts.js";
+import { interruptSignal } from "./output.js";
 
 // As under Node.js's permission model without --allow-worker.
 vi.mock("node:worker_threads", () => ({
@@ -58,4 +59,15 @@ it("leaves an interrupt to a main thread that answers", async () => {
 
 it("leaves interrupts to the main thread where no other can be started", () => {
   expect(watchInterrupts("this step")).toEqual(new Int32Array(1));
+});
+
+it("stops what begins after an interrupt that nothing heard", () => {
+  const before = process.listeners("SIGINT");
+  const planning = interruptSignal();
+  const [interrupt] = process.listeners("SIGINT").filter((listener) => !before.includes(listener));
+  expect(planning.aborted).toBe(false);
+  interrupt?.("SIGINT");
+  expect([planning.aborted, interruptSignal().aborted]).toEqual([true, true]);
+  process.removeAllListeners("SIGINT").removeAllListeners("SIGTERM");
+  for (const listener of before) process.on("SIGINT", listener);
 });

@@ -40,7 +40,8 @@ parentPort.postMessage("listens");
  */
 export function watchInterrupts(waitsFor: string): Int32Array {
   const answered = new Int32Array(new SharedArrayBuffer(4));
-  const start = process.stderr.isTTY ? "\r\u001b[K" : "";
+  // After a bar, or the text of an answer.
+  const start = process.stderr.isTTY ? "\n" : "";
   const text = `${start}stopping after ${waitsFor}; press Ctrl-C again to end at once\n`;
   try {
     const watcher = new Worker(WATCHER, { eval: true, execArgv: [], workerData: { answered, text, grace: GRACE } });

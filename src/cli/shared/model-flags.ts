@@ -6,6 +6,7 @@ import type { Engine, GenerateOptions } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { BACKENDS, type BackendName } from "../../export/llama/index.js";
 import { isObject, usageError } from "../../kit/index.js";
+import { withWritten } from "../../kit/numbers/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { Model, type OpenModelOptions, openModel } from "../../verbs/index.js";
 import { hubAccess } from "./hub-access.js";
@@ -30,6 +31,7 @@ export interface EngineOptions extends CommonOptions {
   readonly threads?: number;
   readonly type?: FileType;
   readonly provider?: string[];
+  readonly generationConfig?: boolean;
 }
 
 /** What can be read as weights. */
@@ -66,10 +68,18 @@ export const withEngineOptions = adding<Omit<EngineOptions, "backend">>((command
   ),
 );
 
+/** Adds the option of models that answer. */
+export const withGenerationConfigOption = adding<Pick<EngineOptions, "generationConfig">>((command) =>
+  command.option(
+    "--no-generation-config",
+    "ignore the settings of generation_config.json, such as repetition_penalty (end tokens still count)",
+  ),
+);
+
 /** Opens a model by its flags, and says what runs it and what was merged for it. */
 export async function openByFlags(
   source: string,
-  { backend, type, threads, provider }: EngineOptions,
+  { backend, type, threads, provider, generationConfig }: EngineOptions,
   { signal, onProgress, prefer, chat }: Pick<OpenModelOptions, "signal" | "onProgress" | "prefer" | "chat">,
 ): Promise<{ readonly engine: Engine; readonly facts: readonly string[] }> {
   let computed = 0;
@@ -79,6 +89,7 @@ export async function openByFlags(
       type,
       threads,
       providers: provider,
+      generationConfig,
       prefer,
       chat,
       signal,
@@ -132,7 +143,7 @@ export const withTemplateOption = adding<TemplateFlags>((command) =>
       const problem = (why: string) => new InvalidArgumentError(`It ${why}.`);
       const value = parseJson(text, problem);
       if (!isObject(value)) throw problem("must be a JSON object");
-      return value;
+      return withWritten(value);
     },
   ),
 );
@@ -144,11 +155,8 @@ export type SamplingFlags = Pick<
 
 /** Adds the options of `SamplingFlags`. */
 export const withSamplingOptions = (maxNewTokens: number) =>
-  adding<SamplingFlags>((command) =>
-    withAnswerOptions(
-      "maximum tokens of an answer",
-      maxNewTokens,
-    )(command)
+  adding<SamplingFlags & Pick<EngineOptions, "generationConfig">>((command) =>
+    withGenerationConfigOption(withAnswerOptions("maximum tokens of an answer", maxNewTokens)(command))
       .option("--seed <n>", "random seed", parseCount, 0)
       .option("--stop <text...>", "strings that end an answer"),
   );

@@ -116,6 +116,8 @@ export function interruptSignal(waitsFor?: string): AbortSignal {
   if (waitsFor !== undefined) answered ??= watchInterrupts(waitsFor);
   const controller = new AbortController();
   interruptible.add(controller);
+  // What was under way did not hear of it, and what follows must not begin.
+  if (isInterrupted) controller.abort();
   // One listener for all: a process with more than ten of them gets a warning.
   if (interruptible.size === 1) for (const name of SIGNALS) process.on(name, interrupt);
   return controller.signal;

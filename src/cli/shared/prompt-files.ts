@@ -2,6 +2,7 @@
 
 import { readBounded } from "../../kit/files/index.js";
 import { isSystemError, usageError } from "../../kit/index.js";
+import { parseWritten } from "../../kit/numbers/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 
 export const ON_HELP = "text file, one text per line (4 to 1000): also measure how alike the models represent them";
@@ -51,7 +52,7 @@ export async function readPrompts(path: string): Promise<string[]> {
 /** @param problem the error for text that is not JSON */
 export function parseJson(text: string, problem: (why: string) => Error): unknown {
   try {
-    return JSON.parse(text);
+    return parseWritten(text);
   } catch (error) {
     throw problem(`is not valid JSON: ${(error as Error).message}`);
   }

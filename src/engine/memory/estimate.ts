@@ -248,24 +248,29 @@ export function fitsIn(estimate: MemoryEstimate, free: FreeMemory): boolean {
   return estimate.total <= free.bytes;
 }
 
+/** `about 1.97 GB of memory (weights 1.07 GB, logits 250 MB)`, without parts below a hundredth. */
+export function describeNeed(estimate: MemoryEstimate): string {
+  const { weights, optimizer, cache, logits, activations, program, total } = estimate;
+  const parts = Object.entries({ weights, optimizer, cache, logits, activations, program })
+    .filter(([, bytes]) => bytes >= total / 100)
+    .map(([part, bytes]) => `${part} ${formatBytes(bytes)}`);
+  return `about ${formatBytes(total)} of memory (${parts.join(", ")})`;
+}
+
 /**
  * Refuses what does not fit into the memory that is free.
  * @throws LayergraftError code `memory`, with the bytes needed in `where.expected` and those free in `where.actual`
  */
 export function requireMemory({ what, estimate, advice }: MemoryNeed, free = freeMemory()): void {
   if (fitsIn(estimate, free)) return;
-  const { weights, optimizer, cache, logits, activations, program, total } = estimate;
-  const parts = Object.entries({ weights, optimizer, cache, logits, activations, program })
-    .filter(([, bytes]) => bytes >= total / 100)
-    .map(([part, bytes]) => `${part} ${formatBytes(bytes)}`);
-  const least = Math.ceil((1.1 * total) / 1e9);
+  const least = Math.ceil((1.1 * estimate.total) / 1e9);
   const { text, ...option } = advice?.(free) ?? {};
   const anyway = `LAYERGRAFT_MEMORY=${least}GB tries it anyway.`;
   // Last, so that the command line's flags follow it.
   const way = text === undefined ? anyway : `${anyway} ${text}`;
-  throw new LayergraftError(
-    "memory",
-    `${what} needs about ${formatBytes(total)} of memory (${parts.join(", ")}), but ${describeFree(free)}. ${way}`,
-    { expected: `${Math.round(total)}`, actual: `${Math.round(free.bytes)}`, ...option },
-  );
+  throw new LayergraftError("memory", `${what} needs ${describeNeed(estimate)}, but ${describeFree(free)}. ${way}`, {
+    expected: `${Math.round(estimate.total)}`,
+    actual: `${Math.round(free.bytes)}`,
+    ...option,
+  });
 }

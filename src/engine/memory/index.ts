@@ -1,6 +1,7 @@
 export {
   arenaBytes,
   derivedLogitsBytes,
+  describeNeed,
   estimateEngine,
   fitsIn,
   type MemoryAdvice,

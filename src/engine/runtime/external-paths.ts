@@ -10,6 +10,12 @@ export function externalRoot(): string {
   return parse(process.cwd()).root;
 }
 
+/** The error of a session that opens after a file of its weights was deleted, such as one of the cache. */
+export function deletedWeights(path: string, cause?: unknown): RuntimeError {
+  const advice = "If it was in the cache, run or resume again, and it is computed again; otherwise restore it.";
+  return new RuntimeError(`${path}, a file of weights, does not exist any more. ${advice}`, { file: path }, cause);
+}
+
 /**
  * The location of a file for `OnnxModel.external`, relative to `externalRoot`. Symbolic links are resolved, as ONNX
  * Runtime requires the file itself to be below the root.
@@ -21,7 +27,7 @@ export async function externalLocation(path: string): Promise<{ readonly locatio
     file = await realpath(path);
   } catch (error) {
     if (!isSystemError(error, "ENOENT") && !isSystemError(error, "ENOTDIR")) throw error;
-    throw new RuntimeError(`${path} does not exist; restore the weight file`, { file: path }, error);
+    throw deletedWeights(path, error);
   }
   const root = externalRoot();
   if (parse(file).root.toLowerCase() !== root.toLowerCase()) {

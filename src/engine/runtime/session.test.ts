@@ -210,6 +210,21 @@ describe("weights left in their files", () => {
     await expect(openSession(model.encode())).rejects.toThrow(RuntimeError);
   });
 
+  it("are named where they were deleted before a session opened, as the cache may be cleared", async () => {
+    const gone = writeExpert("cleared cache", [0x3f80]);
+    const { location } = await externalLocation(gone.path);
+    rmSync(gone.path);
+    const model = new OnnxModel();
+    model.external("w", "bf16", [1], { location, offset: gone.offset, length: 2 });
+    model.node("Cast", ["w"], ["y"], { to: 1 });
+    model.output("y", "f32", [1]);
+    const message =
+      `${gone.path}, a file of weights, does not exist any more. If it was in the cache, run or resume again, and it is ` +
+      "computed again; otherwise restore it.";
+    await expect(openSession(model.encode(), thread)).rejects.toMatchObject({ code: "runtime", message });
+    await expect(externalLocation(gone.path)).rejects.toMatchObject({ code: "runtime", message });
+  });
+
   it("stand below the root of the drive", async () => {
     const { location } = await externalLocation(import.meta.filename);
     expect(resolve(externalRoot(), location)).toBe(import.meta.filename);

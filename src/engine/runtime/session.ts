@@ -1,8 +1,9 @@
 // A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. A run blocks JavaScript until it is done.
 
+import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { MAX_THREADS, messageOf, RuntimeError } from "../../kit/index.js";
-import { externalRoot } from "./external-paths.js";
+import { deletedWeights, externalRoot } from "./external-paths.js";
 import { loadRuntime, type NativeSession, type Ort, type OrtTensor } from "./load-runtime.js";
 
 export interface SessionOptions {
@@ -41,11 +42,14 @@ const TYPES = { f32: "float32", i64: "int64", bool: "bool" } as const;
 // Of ONNX Runtime's log levels: 4 (fatal). It prints what it also throws.
 const SILENT = 4;
 
+/** How it names a file of weights that is not there. */
+const MISSING_FILE = /path does not exist: "(.+)"/;
+
 /**
  * Loads a graph. Its bytes are only read during the call.
  * @param model a ModelProto from `OnnxModel.encode`
  * @throws RuntimeMissingError if ONNX Runtime is not installed
- * @throws RuntimeError if it refuses the graph
+ * @throws RuntimeError if it refuses the graph, or a file of weights was deleted
  */
 export async function openSession(model: Uint8Array, options: SessionOptions = {}): Promise<Session> {
   const ort = await loadRuntime();
@@ -70,7 +74,8 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
       extra: { "session.model_external_initializers_file_folder_path": externalRoot(), ...config },
     });
   } catch (error) {
-    throw refusal(ort, error, providers);
+    const file = MISSING_FILE.exec(messageOf(error))?.[1];
+    throw file !== undefined && !existsSync(file) ? deletedWeights(file, error) : refusal(ort, error, providers);
   }
   return loadedSession(ort, native);
 }

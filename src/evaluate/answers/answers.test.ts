@@ -203,6 +203,26 @@ describe("readMgsmAnswer", () => {
     ["zh", "答案是3千万。", "30000000", "30000000"],
     ["zh", "答案是 5千克。", "5", "5"],
     ["en", "The answer is 2万.", "2", "2"],
+    // Words of powers of ten.
+    ["en", "The answer is $1.5 million dollars.", "1500000", "1500000"],
+    ["en", "The answer is 2k.", "2000", "2000"],
+    ["en", "The answer is 2 kg, or 3k+1", "2", "1"],
+    ["en", "The answer is 2 thousandths", "2", "2"],
+    ["en", "The answer is 5 + 3 thousand = 3005", "3005", "3005"],
+    ["de", "Die Antwort ist 2,5 Mio. Euro", "2500000", "2500000"],
+    ["de", "Die Antwort ist 3 Milliarden.", "3000000000", "3000000000"],
+    ["es", "La respuesta es 20 mil millones.", "20000000000", "20000000000"],
+    ["es", "La respuesta es 20 mil.", "20000", "20000"],
+    ["es", "La respuesta es 20 millas.", "20", "20"],
+    ["fr", "La réponse est 2 millions.", "2000000", "2000000"],
+    ["ru", "Ответ 5 тыс. рублей", "5000", "5000"],
+    ["sw", "Jibu ni elfu 2.", "2000", "2000"],
+    ["sw", "Jibu ni shilingi milioni 1.5", "1500000", "1500000"],
+    ["sw", "Ana vitabu 5 elfu", undefined, "5"],
+    ["bn", "উত্তর হল ৫ হাজার টাকা।", "5000", "5000"],
+    ["te", "సమాధానం 2 లక్షలు.", "200000", "200000"],
+    ["th", "คำตอบคือ 3 ล้านบาท", "3000000", "3000000"],
+    ["th", "คำตอบคือ 2 พันธุ์", "2", "2"],
   ])("%s: %s", (language, text, strict, flexible) => {
     expect(readMgsmAnswer(text, language)).toEqual({ strict, flexible });
   });

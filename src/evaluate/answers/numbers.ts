@@ -40,6 +40,26 @@ const POINT_GROUPS: readonly MgsmLanguage[] = ["de", "es", "ru"];
 /** Languages that count in myriads: 2万5千, 1億. */
 const MYRIADS: readonly MgsmLanguage[] = ["ja", "zh"];
 
+/**
+ * Words of powers of ten that follow a number, by language; in Swahili they come before it (elfu 2). Case does not count. In
+ * English also a k right after the digits, which is no name in an equation.
+ */
+const SCALES: Readonly<Partial<Record<MgsmLanguage, Readonly<Record<number, string>>>>> = {
+  bn: { 3: "হাজার", 5: "লক্ষ|লাখ", 6: "মিলিয়ন", 7: "কোটি" },
+  de: { 3: "tausend", 6: "millionen|million|mio\\.?", 9: "milliarden|milliarde|mrd\\.?" },
+  en: { 3: "thousand", 6: "million", 9: "billion" },
+  es: { 9: "mil millones", 3: "mil", 6: "millones|millón" },
+  fr: { 3: "mille", 6: "millions|million", 9: "milliards|milliard" },
+  ru: { 3: "тысяч[аиу]?|тыс\\.?", 6: "миллион(?:ов|а)?|млн\\.?", 9: "миллиард(?:ов|а)?|млрд\\.?" },
+  sw: { 3: "elfu", 5: "laki", 6: "milioni", 9: "bilioni" },
+  te: { 3: "వేలు|వేల", 5: "లక్షలు|లక్షల|లక్ష", 6: "మిలియన్లు|మిలియన్ల|మిలియన్", 7: "కోట్లు|కోట్ల|కోటి" },
+  th: { 3: "พัน(?!ธ)", 4: "หมื่น", 5: "แสน", 6: "ล้าน" },
+};
+const SHORT_THOUSAND = /k(?![\p{L}\d])(?!\s*[-+*/^=])/iuy;
+
+/** The words that scale a number in Swahili, with the space after them, as a regular expression. */
+export const SCALES_BEFORE = `(?:${Object.values(SCALES.sw ?? {}).join("|")})\\s`;
+
 // Plain, no-break, narrow no-break, thin and figure space separate thousands in any language (ISO 80000-1, 7.3.1).
 const SPACES = " \\u00a0\\u202f\\u2009\\u2007";
 
@@ -94,8 +114,41 @@ export function numberAt(
 ): FoundNumber | undefined {
   const first = plainAt(text, at, language, inExpression);
   if (!first) return undefined;
-  return MYRIADS.includes(language) ? withMyriads(text, first, language) : first;
+  return MYRIADS.includes(language) ? withMyriads(text, first, language) : scaled(text, first, language);
 }
+
+const scales = new Map<MgsmLanguage, readonly (readonly [power: number, pattern: RegExp])[]>();
+
+/** A number with the word that scales it, if one stands there. Sums of several (2 thousand 500) are not read as one. */
+function scaled(text: string, first: FoundNumber, language: MgsmLanguage): FoundNumber {
+  let known = scales.get(language);
+  if (!known) {
+    const end = UNSPACED.includes(language) ? "" : "(?![\\p{L}\\p{M}\\p{N}])";
+    known = Object.entries(SCALES[language] ?? {})
+      // The longer of two words first: mil millones.
+      .sort(([, one], [, other]) => other.length - one.length)
+      .map(([power, words]) => [Number(power), new RegExp(`[${SPACES}-]?(?:${words})${end}`, "iuy")]);
+    scales.set(language, known);
+  }
+  const times = (power: number, end: number): FoundNumber => {
+    const [digits = "", fraction = ""] = first.value.replace("-", "").split(".");
+    const sign = first.value.startsWith("-") ? "-" : "";
+    return { value: canonical(`${sign}${timesPowerOfTen(digits, fraction, power)}`), start: first.start, end };
+  };
+  if (language === "sw") {
+    const before = BEFORE.exec(text.slice(Math.max(0, first.start - 12), first.start))?.[1]?.toLowerCase();
+    const [power] = Object.entries(SCALES.sw ?? {}).find(([, word]) => word === before) ?? [];
+    return power === undefined ? first : times(Number(power), first.end);
+  }
+  for (const [power, pattern] of known) {
+    pattern.lastIndex = first.end;
+    if (pattern.test(text)) return times(power, pattern.lastIndex);
+  }
+  SHORT_THOUSAND.lastIndex = first.end;
+  return language === "en" && SHORT_THOUSAND.test(text) ? times(3, SHORT_THOUSAND.lastIndex) : first;
+}
+
+const BEFORE = new RegExp(`(?<![\\p{L}\\p{M}])(${SCALES_BEFORE.replace("\\s", ")\\s")}$`, "iu");
 
 /** What makes a whole number a mixed one: 3 1/2. A larger numerator, or more after it, is no part of it: 3 7/2, 1 1/2/2024. */
 const MIXED = new RegExp(`[${SPACES}]{1,2}(\\d{1,3})/([1-9]\\d{0,3})(?![\\d/]|[.,]\\d)`, "uy");

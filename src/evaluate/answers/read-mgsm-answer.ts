@@ -8,11 +8,12 @@ import {
   MGSM_LANGUAGES,
   type MgsmLanguage,
   numberAt,
+  SCALES_BEFORE,
 } from "./numbers.js";
 
 const SIGNS = "[^\\p{L}\\p{M}\\p{N}\\r\\n]";
 /** Between phrase and number: colons, dashes, emphasis, currency, brackets, \boxed; no words, digits or line ends. */
-const GAP = `${SIGNS}{0,16}?(?:(?:\\\\boxed\\{|\\\\text\\{|${CURRENCY})${SIGNS}{0,8}?)?`;
+const GAP = `${SIGNS}{0,16}?(?:(?:\\\\boxed\\{|\\\\text\\{|${CURRENCY})${SIGNS}{0,8}?)?(?:${SCALES_BEFORE})?`;
 /** Where a number, its sign or the sign's currency begins. */
 const BEGINS = `(?=-(?:${CURRENCY})?\\.?\\d|\\.?\\d)`;
 

@@ -20,6 +20,8 @@ export interface BackendIdentity {
   readonly bos: "tokenizer" | "server";
   /** Variables that the chat template is given; absent without. */
   readonly templateVariables?: Readonly<Record<string, unknown>> | undefined;
+  /** Fields of the model's generation configuration that change its answers in text; absent where none do. */
+  readonly generationConfig?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** What a backend cannot do, with the reason. What is absent it can do. */

@@ -219,7 +219,12 @@ export async function modelBackend(
     const tokenizer = await engine.tokenizer();
     const renderChat = rendererOf(await engine.chatTemplate(), templateVariables);
     const { backend, program: server = null } = engine;
-    const identity = { backend, server, model, digest, ...(templateVariables && { templateVariables }) };
+    const { applied } = engine.generationConfig;
+    const identity = {
+      ...{ backend, server, model, digest },
+      ...(templateVariables && { templateVariables }),
+      ...(Object.keys(applied).length > 0 && { generationConfig: applied }),
+    };
     return engineBackend({ engine, tokenizer, identity, renderChat, batch });
   } catch (error) {
     await engine.close();

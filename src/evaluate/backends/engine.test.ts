@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import * as toy from "../../../test/support/toy-model.js";
+import { NO_GENERATION_CONFIG } from "../../engine/generation-config.js";
 import { CancelledError } from "../../kit/errors.js";
 import { makeChatTemplate } from "../../text/index.js";
 import { AnswerCache, withCache } from "./answer-cache.js";
@@ -240,9 +241,18 @@ describe("chats", () => {
     expect(() => rendererOf(template, { messages: [] })).toThrow("messages is always set; leave it out");
     expect(() => rendererOf(undefined, { deep: 1 })).toThrow(/deep is for a chat template, but none is known/);
     const { engine } = toyEngine();
-    const opened = { ...engine, tokenizer: async () => toy.toyTokenizer, chatTemplate: async () => template } as never;
+    const opened = {
+      ...engine,
+      tokenizer: async () => toy.toyTokenizer,
+      chatTemplate: async () => template,
+      generationConfig: NO_GENERATION_CONFIG,
+    };
     const templateVariables = { enable_thinking: false };
-    expect((await modelBackend(opened, { templateVariables })).identity).toMatchObject({ templateVariables });
-    expect((await modelBackend(opened)).identity).not.toHaveProperty("templateVariables");
+    expect((await modelBackend(opened as never, { templateVariables })).identity).toMatchObject({ templateVariables });
+    expect((await modelBackend(opened as never)).identity).not.toHaveProperty("templateVariables");
+    expect((await modelBackend(opened as never)).identity).not.toHaveProperty("generationConfig");
+    const applied = { repetition_penalty: 1.1 };
+    const penalised = { ...opened, generationConfig: { ...NO_GENERATION_CONFIG, applied } } as never;
+    expect((await modelBackend(penalised)).identity).toMatchObject({ generationConfig: applied });
   });
 });

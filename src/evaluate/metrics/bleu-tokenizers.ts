@@ -8,6 +8,15 @@ import { strip, words } from "./segments.js";
 export const BLEU_TOKENIZERS = ["none", "13a", "zh", "intl", "char"] as const;
 export type BleuTokenizer = (typeof BLEU_TOKENIZERS)[number];
 
+/** Why there is no such tokenizer, in a sentence that says what to do. */
+export function missingTokenizer(name: string): string {
+  // spBLEU, Goyal et al. 2022, arXiv 2106.03193.
+  if (["spm", "flores101", "flores200", "spBLEU-1K"].includes(name)) {
+    return `${name} (spBLEU) needs a SentencePiece model that only sacreBLEU has. Score with another tokenizer, and the answers in the samples file with sacreBLEU`;
+  }
+  return `unknown tokenizer ${name}; it must be one of ${BLEU_TOKENIZERS.join(", ")}${didYouMean(name, BLEU_TOKENIZERS)}`;
+}
+
 /**
  * The function that cuts a line into tokens.
  * @throws RecipeError for a name that is not there
@@ -24,10 +33,8 @@ export function bleuTokenizer(name: string): (line: string) => readonly string[]
       return (line) => words(splitInternational(line));
     case "char":
       return (line) => [...line].flatMap((character) => words(character));
-    default: {
-      const known = `it must be one of ${BLEU_TOKENIZERS.join(", ")}${didYouMean(name, BLEU_TOKENIZERS)}`;
-      throw RecipeError.at({ field: "tokenize", actual: name }, `unknown tokenizer ${name}; ${known}`);
-    }
+    default:
+      throw RecipeError.at({ field: "tokenize", actual: name }, missingTokenizer(name));
   }
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../kit/errors.js";
-import { type BleuOptions, type BleuScore, corpusBleu } from "./bleu.js";
+import { type BleuOptions, type BleuScore, bleuStatistics, corpusBleu } from "./bleu.js";
 import { type ChrfOptions, corpusChrf } from "./chrf.js";
 import { stripEnd, words } from "./segments.js";
 
@@ -141,4 +141,10 @@ it("knows white space as Python does", () => {
   expect(words("a\u001cb\u0085c\u3000d\ufeffe\u200bf")).toEqual(["a", "b", "c", "d\ufeffe\u200bf"]);
   expect(stripEnd("a \u001f\u2028\n")).toBe("a");
   expect(stripEnd("a\ufeff")).toBe("a\ufeff");
+});
+
+it("says what to do where a tokenizer needs a model that only sacreBLEU has", () => {
+  expect(() => bleuStatistics({ tokenize: "flores200" as "13a" })).toThrow(
+    "flores200 (spBLEU) needs a SentencePiece model that only sacreBLEU has. Score with another tokenizer, and the answers in the samples file with sacreBLEU",
+  );
 });

@@ -2,6 +2,7 @@
 import type { Dirent } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { describeField } from "../../engine/index.js";
 import { isFile, readJsonObject } from "../../kit/files/index.js";
 import { isObject, isSystemError, own, parsePythonJson, RecipeError } from "../../kit/index.js";
 import { formatSome, shellQuote } from "../../kit/printing/index.js";
@@ -11,7 +12,7 @@ import type { JudgedItem } from "../scoring/scores.js";
 import type { AnswerSettings, Metric } from "../tasks/open-tasks.js";
 import { readLmEval } from "./lm-eval.js";
 import { readResults, readVerdicts } from "./read-results.js";
-import type { Results, StoredMetric } from "./result-types.js";
+import type { Results, StoredMetric, TaskResult } from "./result-types.js";
 
 export interface ComparableSample extends JudgedItem {
   /** Digests of what was asked, by what they are of: `{ documents, prompts }`. Two results must agree in those they share. */
@@ -27,6 +28,8 @@ export interface ComparableTask {
   readonly shots: number | undefined;
   /** How answers were drawn, where the program stores it. */
   readonly answers?: AnswerSettings | undefined;
+  /** The model's own settings that changed its answers in text, as `repetition_penalty 1.1`. */
+  readonly settings?: readonly string[] | undefined;
   /** How answers are read and scored: a digest, and what a person calls it. */
   readonly judging?: { readonly digest: string; readonly names: readonly string[] } | undefined;
   /** Reads samples, and the metrics that they have. */
@@ -118,14 +121,22 @@ const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number
   "chrf++": (sums) => chrfFromStatistics(sums, CHRF_PLUS_PLUS).score,
 };
 
-function ownResults(path: string, file: string, { source, backend, tasks }: Results): ComparableResults {
+/** The model's own settings that changed answers to a task; none where it has no answers in text. */
+export function settingsOfModel({ backend }: Results, { answeredBy }: TaskResult): string[] {
+  const isWritten = (answeredBy.generation ?? 0) > 0;
+  return isWritten ? Object.entries(backend.generationConfig ?? {}).map(([name, one]) => describeField(name, one)) : [];
+}
+
+function ownResults(path: string, file: string, results: Results): ComparableResults {
+  const { source, backend, tasks } = results;
   const who = backend.server ?? backend.backend;
   return {
     path,
     program: "layergraft",
     notes: [],
     name: `${source} (${backend.model === source ? who : `${backend.model}, ${who}`})`,
-    tasks: tasks.map(({ task, title, protocol, shots, answers, judgingDigest, metrics, problems }): ComparableTask => {
+    tasks: tasks.map((one): ComparableTask => {
+      const { task, title, protocol, shots, answers, judgingDigest, metrics, problems } = one;
       const names = metrics.flatMap(({ signature }) => signature ?? []);
       return {
         task,
@@ -133,6 +144,7 @@ function ownResults(path: string, file: string, { source, backend, tasks }: Resu
         protocol,
         shots,
         answers,
+        settings: settingsOfModel(results, one),
         judging: judgingDigest === undefined ? undefined : { digest: judgingDigest, names },
         read: async () => {
           const samples = await readVerdicts(dirname(file), task);

@@ -80,6 +80,7 @@ const RESULTS = z.object({
     digest: z.string().nullable(),
     bos: z.enum(["tokenizer", "server"]),
     templateVariables: z.record(z.string(), z.unknown()).optional(),
+    generationConfig: z.record(z.string(), z.unknown()).optional(),
   }),
   sandbox: z
     .object({

@@ -11,6 +11,7 @@ import {
   meanWithError,
   pairedInterval,
   signFlipTest,
+  swapTest,
   wilsonInterval,
 } from "./statistics.js";
 
@@ -181,8 +182,8 @@ export interface Comparison {
   /** Share of the items that flipped; undefined where verdicts are not right or wrong. */
   readonly discordance: number | undefined;
   /**
-   * McNemar's exact test where items are right or wrong, else a sign-flip test of the items' differences, or of what they
-   * add to a corpus score; undefined of a mean over groups, and of corpus scores that are not defined without some item.
+   * McNemar's exact test where items are right or wrong, else a sign-flip test of the items' differences; of a corpus
+   * score, a randomisation test that swaps the models' outputs. Undefined of a mean over groups.
    */
   readonly pValue: number | undefined;
   /** Items left out: in one of the two only, or without a verdict in one. */
@@ -279,12 +280,16 @@ export function compareItems(
   };
 }
 
-/** The sign-flip test of two models' values per item. */
+/** The sign-flip test of two models' values per item; of a corpus score, models swap what they gave. */
 function signsOf(
   metric: Metric,
   pairs: readonly { readonly one: Judged; readonly other: Judged }[],
   seed: number | undefined,
 ): number | undefined {
+  if (metric.by === "corpus") {
+    const [first, second] = [pairs.map(({ one }) => one.vector), pairs.map(({ other }) => other.vector)];
+    return swapTest(first, second, (sums) => metric.score?.(sums) ?? Number.NaN, seed);
+  }
   const sides = [pairs.map(({ one }) => one), pairs.map(({ other }) => other)].map((items) => addedBy(metric, items));
   const [before, after] = sides;
   if (metric.by === "group mean" || !before || !after) return undefined;

@@ -18,7 +18,7 @@ export interface AnswerSettings {
 export function answerWords(settings: AnswerSettings = {}): string[] {
   const { maxNewTokens, temperature, topP, topK, repeats } = settings;
   return [
-    ...(maxNewTokens === undefined ? [] : [`at most ${maxNewTokens} tokens`]),
+    ...(maxNewTokens === undefined ? [] : [`at most ${maxNewTokens === 1 ? "1 token" : `${maxNewTokens} tokens`}`]),
     ...(temperature === undefined || temperature === 0 ? [] : [`temperature ${temperature}`]),
     ...(topP === undefined ? [] : [`top-p ${topP}`]),
     ...(topK === undefined ? [] : [`top-k ${topK}`]),

@@ -13,7 +13,7 @@ import {
   schemaFields,
   templateSchema as template,
 } from "../../kit/settings/index.js";
-import { BLEU_TOKENIZERS } from "../metrics/bleu-tokenizers.js";
+import { BLEU_TOKENIZERS, missingTokenizer } from "../metrics/bleu-tokenizers.js";
 
 const common = {
   task: z
@@ -71,7 +71,10 @@ const generate = z.strictObject({
     .min(1)
     .default(["exact"])
     .describe("generate: metrics"),
-  tokenize: z.enum(BLEU_TOKENIZERS).optional().describe("generate: tokenizer of BLEU (default: 13a)"),
+  tokenize: z
+    .enum(BLEU_TOKENIZERS, { error: ({ input }) => missingTokenizer(String(input)) })
+    .optional()
+    .describe("generate: tokenizer of BLEU (default: 13a)"),
 });
 
 const choose = z.strictObject({

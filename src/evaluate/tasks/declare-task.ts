@@ -51,7 +51,9 @@ function declareAs<P extends Protocol>(
       const isWhole = published === undefined || items.length === published.count;
       const note = isWhole
         ? []
-        : [`${published.what} has ${plural(items.length, published.unit)} here, not ${published.count}`];
+        : [
+            `${published.what} has ${plural(items.length, published.unit)} here, not ${published.count.toLocaleString("en-US")}`,
+          ];
       return { items: limitItems(items, limit), notes: [...notes, ...note] };
     },
   };

@@ -27,7 +27,7 @@ interface MgsmProtocol extends Protocol {
 
 /**
  * Version 2: the strict reading takes the result of an equation, and both readings know 1e3. 3: it takes the value of a name
- * (x = 9); spaces separate thousands in every language; times and dates are not numbers. 4: a mixed number (3 1/2) is read whole. Steps take the more tokens the rarer a
+ * (x = 9); spaces separate thousands in every language; times and dates are not numbers. 4: a mixed number (3 1/2) is read whole. 5: words scale a number (2 million, elfu 2). Steps take the more tokens the rarer a
  * script is in the vocabulary; 512 is enough for the exemplars in Telugu.
  */
 const PROTOCOLS = protocolsOf<MgsmProtocol>("mgsm");

@@ -26,7 +26,7 @@ describe("GSM8K", () => {
       /^Question: Josh decides.*\nAnswer: The cost.*#### 70000\n\nQuestion: James decides.*#### 540\n\nQuestion: Janet’s ducks.*market\?\nAnswer:$/s,
     );
     expect(first).toMatchObject({ gold: "18", stop: ["Question:", "</s>", "<|im_end|>"], maxNewTokens: 512 });
-    expect(notes).toEqual(["GSM8K has 2 problems here, not 1319"]);
+    expect(notes).toEqual(["GSM8K has 2 problems here, not 1,319"]);
     expect(task.title).toBe("GSM8K");
     expect((await judge(" 9 * 2 = <<9*2=18>>18\n#### 18")).verdict).toMatchObject({ strict: 1, flexible: 1 });
     expect((await judge(" 18")).verdict).toMatchObject({ strict: 0, flexible: 1 });

@@ -73,7 +73,7 @@ export const SUITES: Readonly<Record<string, readonly string[]>> = {
 };
 
 export interface OpenTasksOptions extends Omit<OpenOptions, "protocol"> {
-  /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@4`. Default: none. */
+  /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@5`. Default: none. */
   readonly protocols?: readonly string[] | undefined;
   /** Called with what a name of a task was taken for, if that is another name. */
   readonly onNote?: ((text: string) => void) | undefined;

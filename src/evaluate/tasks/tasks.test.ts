@@ -67,12 +67,12 @@ describe("MGSM", () => {
 
   it("has eight shots unless asked otherwise, or none", async () => {
     const { task, first } = await load("mgsm_sw");
-    expect(protocolTitle(task)).toBe("layergraft/mgsm-native-cot@4, 8-shot");
+    expect(protocolTitle(task)).toBe("layergraft/mgsm-native-cot@5, 8-shot");
     expect(whole(first).split("\n\n")).toHaveLength(9);
     const none = await load("mgsm_sw", { shots: 0 });
     expect(none.first.prompt).toEqual({ form: "text", shared: "", own: `${SWAHILI}\nJibu la Hatua kwa Hatua:` });
     await expect(openTasks(["mgsm_sw"], { shots: 9 })).rejects.toThrow(
-      /mgsm-native-cot@4 has from 0 to 8 shots, not 9/,
+      /mgsm-native-cot@5 has from 0 to 8 shots, not 9/,
     );
   });
 
@@ -114,7 +114,7 @@ describe("MGSM", () => {
   });
 
   it("asks for the number alone", async () => {
-    const { task, first } = await load("mgsm_zh", { shots: 2, protocols: ["layergraft/mgsm-direct@4"] });
+    const { task, first } = await load("mgsm_zh", { shots: 2, protocols: ["layergraft/mgsm-direct@5"] });
     expect(whole(first)).toMatch(/他现在有多少个网球？\n答案：11\n\n问题：.*\n答案：29\n\n问题：.*\n答案：$/s);
     expect(first).toMatchObject({ stop: ["\n"] });
     expect(task.read(first, "18美元")).toEqual({ strict: "18", flexible: "18" });
@@ -440,7 +440,7 @@ describe("names, suites and protocols", () => {
   it("gives each family its own protocol, and no protocol to others", async () => {
     const tasks = await openTasks(["mgsm_sw", "mmlu", "belebele_sw"], { protocols: ["mgsm-direct", "lm-eval/mmlu@1"] });
     expect(tasks.map(({ protocol }) => protocolId(protocol))).toEqual([
-      "layergraft/mgsm-direct@4",
+      "layergraft/mgsm-direct@5",
       "lm-eval/mmlu@1",
       "layergraft/belebele@2",
     ]);
@@ -455,7 +455,7 @@ describe("names, suites and protocols", () => {
     [
       ["mgsm_sw"],
       { protocols: ["mgsm-drect"] },
-      /no such protocol.*layergraft\/mgsm-native-cot@4.*did you mean mgsm-direct/s,
+      /no such protocol.*layergraft\/mgsm-native-cot@5.*did you mean mgsm-direct/s,
     ],
     [["mgsm_sw"], { protocols: ["lm-eval/mmlu"] }, /no such protocol/],
     [["mmlu"], { protocols: ["layergraft/mmlu", "lm-eval/mmlu"] }, /protocols of the same tasks; choose one of them/],

@@ -1,6 +1,6 @@
 // What is wrong with the merges of a plan, by the headers of its models; and which of them make the same model.
 
-import type { Checkpoint } from "../../formats/checkpoint/index.js";
+import { type Checkpoint, keepsFloat32 } from "../../formats/checkpoint/index.js";
 import { digestOfValue } from "../../kit/files/index.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, messageOf } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
@@ -96,13 +96,52 @@ export async function checkMerges(
   return { problems, notes };
 }
 
+export interface MergeNote {
+  /** The merge in the plan. */
+  readonly name: string;
+  readonly note: string;
+}
+
+/** In place of an expert that is not here yet. */
+const TO_COME = "(to come)";
+
+/** What planning each merge notes, in its default configuration of the first experts; `later`: merges that need experts to come. */
+export async function mergeNotes(
+  plan: ExperimentPlan,
+  facts: ReadFacts,
+  folder: string,
+): Promise<{ readonly notes: readonly MergeNote[]; readonly later: number }> {
+  const base = facts.models.get(plan.base);
+  const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
+  const folderOf = (model: Member | "base") =>
+    (model === "base" ? base : facts.models.get(folderOfMember(model, plan) ?? ""))?.folder ?? TO_COME;
+  const [notes, rounds] = [[] as MergeNote[], laterMerges(plan)];
+  let later = 0;
+  for (const merge of plan.merges) {
+    if (!merge.recipe || rounds.has(merge.name)) continue;
+    const bound = checkedRecipes(merge, sourcesIn(plan), folderOf).find(({ isDefault }) => isDefault)?.bound;
+    if (!bound) continue;
+    if (JSON.stringify(bound).includes(TO_COME)) {
+      later++;
+      continue;
+    }
+    // An error is among the plan's problems already.
+    const planned = await planRecipe(bound as unknown as RecipeInput, { folder, opened }).catch(() => undefined);
+    for (const note of planned?.plan.notes ?? []) notes.push({ name: merge.name, note });
+  }
+  return { notes, later };
+}
+
 /** A checkpoint with the element types of an expert's files. */
 function savedAs(base: Checkpoint, member: Member, plan: ExperimentPlan, facts: ReadFacts): Checkpoint {
   const run = plan.experts[member.expertGroup ?? ""]?.train?.runs[0]?.settings;
   const saved = run && run.method !== "lora" && run.save_dtype !== "keep" ? run.save_dtype : undefined;
   const own = facts.models.get(folderOfMember(member, plan) ?? "")?.checkpoint.tensors;
+  const to = saved && DTYPE_BY_TORCH_NAME[saved];
+  const staysFloat32 = to && to !== "F32" ? keepsFloat32(base, to) : () => false;
   const tensors = [...base.tensors].map(([name, tensor]) => {
-    const dtype = saved ? DTYPE_BY_TORCH_NAME[saved] : (own?.get(name)?.dtype ?? tensor.dtype);
+    const stays = staysFloat32(name, [{ checkpoint: base, tensor: name }]);
+    const dtype = to ? (stays ? "F32" : to) : (own?.get(name)?.dtype ?? tensor.dtype);
     return [name, isFloatDType(tensor.dtype) ? { ...tensor, dtype } : tensor] as const;
   });
   return { ...base, tensors: new Map(tensors) };

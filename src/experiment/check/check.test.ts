@@ -12,7 +12,7 @@ import { openModelSource } from "../../engine/index.js";
 import { planGguf } from "../../export/index.js";
 import { writeSharded } from "../../formats/safetensors/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";
-import { openExperiment } from "../experiment.js";
+import { openExperiment, previewExperiment } from "../experiment.js";
 import { machineNotes } from "./check.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));
@@ -174,15 +174,15 @@ it("tasks with a chat protocol are asked as chats where the base has a template,
   };
   const protocols = (world: Awaited<ReturnType<typeof openWith>>["world"]) =>
     [...world.facts.tasks.values()].map(({ protocol }) => protocol);
-  const english = "layergraft/mgsm-native-cot@4, 8-shot, temperature 0.6, top-p 0.9, 4 repeats";
+  const english = "layergraft/mgsm-native-cot@5, 8-shot, temperature 0.6, top-p 0.9, 4 repeats";
   cpSync(file("base"), file("plain"), { recursive: true });
   const settings = JSON.parse(readFileSync(file("base/tokenizer_config.json"), "utf8")) as object;
   writeFileSync(file("plain/tokenizer_config.json"), JSON.stringify({ ...settings, chat_template: undefined }));
   const text = await openWith("plain");
-  expect(protocols(text.world)).toEqual(["layergraft/mgsm-native-cot@4, 8-shot", english, "custom/one@1, 0-shot"]);
+  expect(protocols(text.world)).toEqual(["layergraft/mgsm-native-cot@5, 8-shot", english, "custom/one@1, 0-shot"]);
   expect(text.world.notes).toEqual([]);
   const { world, plan } = await openWith("base");
-  expect(protocols(world)).toEqual(["layergraft/mgsm-chat@4, 0-shot", english, "custom/one@1, 0-shot"]);
+  expect(protocols(world)).toEqual(["layergraft/mgsm-chat@5, 0-shot", english, "custom/one@1, 0-shot"]);
   expect(plan.evaluate.tasks[0]).toMatchObject({ task: "mgsm_sw", protocol: "layergraft/mgsm-chat" });
   expect(world.notes).toEqual([
     "mgsm_sw is asked as a chat (layergraft/mgsm-chat), as the base has a chat template; set protocol to ask otherwise",
@@ -194,6 +194,25 @@ it("tasks with a chat protocol are asked as chats where the base has a template,
     evaluate: { tasks: [{ task: file("one.yaml"), repeats: 2 }] },
   });
   expect(wrong.world.problems.join()).toMatch(/repeats need a temperature above 0/);
+});
+
+it("merges of experts that are here print what they will note in a dry run", async () => {
+  writeFileSync(file("text.jsonl"), '{"text":"asha had 3 bananas ."}\n'.repeat(4));
+  const plan = [
+    "name: noted\nbase: base\nexperts:",
+    "  here: { role: task, folders: [base] }",
+    "  later: { role: other, train: { seeds: [1], run: { data: text.jsonl, samples: 4 } } }",
+    "merges:",
+    "  - { name: same, recipe: { method: soup, models: [here, here] } }",
+    "  - { name: unknown, recipe: { method: soup, models: [here, later] } }",
+    "evaluate: { tasks: [one.yaml] }",
+  ];
+  writeFileSync(file("plan.yaml"), plan.join("\n"));
+  const { merges } = await previewExperiment(await openExperiment(file("plan.yaml")));
+  expect(merges).toEqual({
+    notes: [{ name: "same", note: "models[0] and models[1] are the same model" }],
+    later: 1,
+  });
 });
 
 it("merges that make the same model are named before anything is trained", async () => {

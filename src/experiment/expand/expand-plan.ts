@@ -326,6 +326,7 @@ class Expander {
       label: `analyze ${named.map(([, { name }]) => name).join(" and ")}`,
       base: base.source as string,
       experts,
+      names: Object.fromEntries(named.map(([role, { name }]) => [role, name])),
       ...own,
       needs: [...new Set(all.flatMap(({ needs }) => needs))],
       locations: Object.assign({}, ...all.map(({ locations }) => locations)),

@@ -98,7 +98,8 @@ function labelOf(fields: Fields, write: (value: Json) => string = plainly): stri
     .join(", ");
 }
 
-function plainly(value: Json): string {
+/** A value of a configuration in words. */
+export function plainly(value: Json): string {
   if (typeof value !== "object") return String(value);
   if (value === null || Array.isArray(value)) return JSON.stringify(value);
   return Object.entries(value)

@@ -86,3 +86,10 @@ export function describeRunner(plan: Pick<ExperimentPlan, "evaluate">): string {
   const { backend, type } = runnerOf(plan);
   return backend === LLAMA ? `llama.cpp, ${type}` : backend.replace(/^serve:/, "").trim();
 }
+
+/** `mgsm_{language}` of `mgsm_sw`, where the variant has no other language. */
+export function plannedTask(task: string, plan: ExperimentPlan): string {
+  const languages = languagesOf(plan);
+  const written = plan.evaluate.tasks.find((one) => inLanguages(one.task, languages).includes(task));
+  return languages.length === 1 && written ? written.task : task;
+}

@@ -1,5 +1,6 @@
 // The configuration that is best for each expert of a search, as the paper reports that one math expert needs fewer layers.
 import type { Cell } from "../../figures/index.js";
+import { plural } from "../../kit/printing/index.js";
 import type { MergeModel } from "../expand/plan-models.js";
 import { rankConfigurations, type SearchOutcome } from "../search/search.js";
 import type { ReportTable, SearchRow } from "./report-data.js";
@@ -37,7 +38,10 @@ function answersTo({ splits }: SearchOutcome, models: readonly MergeModel[], she
 
 export function byExpertTable({ id, group, chosen = "", byExpert }: SearchRow): ReportTable {
   const others = byExpert.filter(({ best }) => best !== chosen).length;
-  const answer = `For ${others} of ${byExpert.length} experts it is not the chosen one, ${chosen}.`;
+  const answer =
+    others === 0
+      ? `It is the chosen one for each expert: ${chosen}.`
+      : `For ${others} of ${plural(byExpert.length, "expert")} it is not the chosen one, ${chosen}.`;
   return {
     id: `${id}-by-expert`,
     title: `Best configuration of each expert, ${group}`,

@@ -26,6 +26,13 @@ export function compareRow(first: ComparedRow, others: readonly ComparedRow[], t
   ).map(({ lead }) => lead);
 }
 
+interface CrossedComparison {
+  /** Label of the other row. */
+  readonly over: string;
+  readonly first: readonly CrossedModel[];
+  readonly second: readonly CrossedModel[];
+}
+
 interface Comparison {
   readonly first: ComparedRow;
   readonly over: ComparedRow;
@@ -44,17 +51,31 @@ export function compareRows<C extends Comparison>(
     models.set(key, own);
     return own;
   };
-  const found = all.flatMap((of) => {
-    const lead = leadOver(crossed(of.over, of.task), crossed(of.first, of.task));
-    return lead ? [{ of, lead }] : [];
+  return compareCrossed(
+    all.map((of) => ({
+      of,
+      over: of.over.label,
+      first: crossed(of.first, of.task),
+      second: crossed(of.over, of.task),
+    })),
+  );
+}
+
+/** The lead of the first models over the second, for several such, with Holm's correction for those that have items in common. */
+export function compareCrossed<C>(
+  all: readonly (CrossedComparison & { readonly of: C })[],
+): { readonly of: C; readonly lead: Lead }[] {
+  const found = all.flatMap(({ of, over, first, second }) => {
+    const lead = leadOver(second, first);
+    return lead ? [{ of, over, lead }] : [];
   });
   const adjusted = holmAdjust(found.map(({ lead }) => lead.pValue));
   const comparisons = Math.max(1, found.length);
-  return found.map(({ of, lead: { detectableIn, ...lead } }, i) => ({
+  return found.map(({ of, over, lead: { detectableIn, ...lead } }, i) => ({
     of,
     lead: {
       ...lead,
-      over: of.over.label,
+      over,
       pValue: adjusted[i],
       detectable: detectableIn && withinScale(detectableDifference(detectableIn, { comparisons })),
     },

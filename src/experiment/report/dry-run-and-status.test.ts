@@ -39,6 +39,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
     steps,
     downloads,
     training: [],
+    merges: { notes: [], later: 0 },
     programs: [],
     problems: [],
     counts,
@@ -150,6 +151,15 @@ describe("an outlook", () => {
     expect(text).toMatch(/all \d+ steps are done; nothing to do$/);
     expect(text).toMatch(/swap of math and swahili +2 combinations, 2 configurations of each/);
   });
+});
+
+it("prints what merges will note, each note once, and how many are to come", () => {
+  const outlook = outlookOf(new FakeWorld(PLAN), () => false);
+  const notes = ["one", "two"].map((name) => ({ name, note: "the base is another" }));
+  const lines = outlookLines({ ...outlook, merges: { notes, later: 2 } });
+  expect(lines).toContain("note: one, two: the base is another");
+  expect(lines).toContain("notes of 2 merges are known once the experts are here");
+  expect(outlookLines(outlook).join()).not.toMatch(/notes? of/);
 });
 
 describe("a status", () => {

@@ -29,7 +29,8 @@ export function outlookLines(outlook: Outlook): string[] {
     "",
     ...countLines(outlook),
     ...(left.length > 0 ? ["", "now:", ...stepLines(outlook)] : []),
-    ...trainingLines(outlook.training),
+    ...trainingLines(outlook.training, outlook.variants.length > 1 ? 1 : 3),
+    ...mergeLines(outlook.merges),
     ...(expansion.waiting.length > 0 ? ["", "later, depending on results:", ...laterLines(expansion.waiting)] : []),
     "",
     ...(left.length + expansion.waiting.length === 0
@@ -160,13 +161,23 @@ function stepLines({ steps, expansion }: Outlook): string[] {
   ];
 }
 
-/** What each training run will do; runs with the same numbers together. */
-function trainingLines(training: Outlook["training"]): string[] {
+/** What merges will note, each note once. */
+function mergeLines({ notes, later }: Outlook["merges"]): string[] {
+  const found = groupBy(notes, ({ note }) => note);
+  const lines = [...found].map(
+    ([note, of]) => `note: ${formatSome([...new Set(of.map(({ name }) => name))], 3)}: ${note}`,
+  );
+  const rest = later > 0 ? [`notes of ${plural(later, "merge")} are known once the experts are here`] : [];
+  return lines.length + rest.length > 0 ? ["", ...lines, ...rest] : [];
+}
+
+/** What each training run will do; runs with the same numbers together. @param named how many of these are named */
+function trainingLines(training: Outlook["training"], named: number): string[] {
   if (training.length === 0) return [];
   const alike = [...groupBy(training, (one) => JSON.stringify(trainingCells(one))).values()];
   const rows = alike.slice(0, MAX_LISTED).flatMap((some): string[][] => {
     const [first] = some;
-    return first ? [[formatSome([...new Set(some.map(({ name }) => name))], 3), ...trainingCells(first)]] : [];
+    return first ? [[formatSome([...new Set(some.map(({ name }) => name))], named), ...trainingCells(first)]] : [];
   });
   const more = alike.slice(MAX_LISTED).flat().length;
   const columns = ["training run", ...TRAINING_COLUMNS.map(right), "saving may lose"];

@@ -7,7 +7,7 @@ import { describeTraining } from "../plan/training-runs.js";
 import { changeFigures, gridFigures, overlapFigures } from "./grids.js";
 import { lineFigures, roundFigures } from "./lines.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
-import { comparisonTable, planTables } from "./plan-tables.js";
+import { comparisonTable, planTables, pooledTable, type ScoredVariant } from "./plan-tables.js";
 import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportVariant, ScoreRow } from "./report-data.js";
 import { type Answers, compareValues, Sheet, scoreOf } from "./score-sheet.js";
@@ -18,21 +18,24 @@ import { compareVariants } from "./variants.js";
 
 /** Gathers the report of a finished or unfinished experiment. */
 export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
-  if (experiment.variants.length === 0) return gatherPlan(experiment, status);
-  const variants = status.variants.map((one): ReportVariant & Pick<Experiment, "plan"> => {
+  if (experiment.variants.length === 0) return gatherPlan(experiment, status, sheetOf(experiment, status));
+  const variants = status.variants.map((one): ReportVariant & ScoredVariant => {
     const { plan, id, title, values } = one.variant;
-    return { plan, id, title, values, report: gatherPlan(one.variant, statusOfVariant(status, one)) };
+    const own = statusOfVariant(status, one);
+    const sheet = sheetOf(one.variant, own);
+    return { plan, id, title, values, sheet, report: gatherPlan(one.variant, own, sheet) };
   });
   return {
     ...headOf(experiment, status),
     base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
     backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
-    variants: variants.map(({ plan: _, ...variant }) => variant),
+    variants: variants.map(({ plan: _, sheet: __, ...variant }) => variant),
     ...compareVariants(variants),
     scores: variants.flatMap(({ values, report }) =>
       report.scores.map((row) => ({ ...row, values, backend: report.backend })),
     ),
-    ...{ overviews: [], tables: [], selections: [], lines: [], overlaps: [], changes: [], searches: [] },
+    tables: [pooledTable(variants) ?? []].flat(),
+    ...{ overviews: [], selections: [], lines: [], overlaps: [], changes: [], searches: [] },
     ...{ flips: [], heatmaps: [], recipes: [], experts: [] },
   };
 }
@@ -61,12 +64,15 @@ function headOf(experiment: Experiment, { counts, steps, expansion, store }: Exp
   };
 }
 
+function sheetOf({ plan, world }: Experiment, { expansion, store }: ExperimentStatus): Sheet {
+  const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
+  return new Sheet(expansion, world.facts, store, new Map(averages));
+}
+
 /** The report of a plan without a matrix, or of a variant. */
-function gatherPlan(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
+function gatherPlan(experiment: Experiment, status: ExperimentStatus, sheet: Sheet): ExperimentReport {
   const { plan, world } = experiment;
   const head = headOf(experiment, status);
-  const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
-  const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
   const main = overviews(sheet, plan, world.base?.layers);
   const byModel = sheet.models.map((model) => scoresOf(model, sheet));
   const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet)]);

@@ -6,7 +6,7 @@ import { formatPercent } from "../../kit/printing/index.js";
 import type { Expansion } from "../expand/expand-plan.js";
 import type { Results } from "../expand/facts.js";
 import type { MergeModel } from "../expand/plan-models.js";
-import { fieldTitle } from "../plan/configurations.js";
+import { fieldTitle, plainly } from "../plan/configurations.js";
 import type { SearchOutcome } from "../search/search.js";
 import { rankConfigurations } from "../search/search.js";
 import type { Overlap } from "../steps/result.js";
@@ -30,7 +30,7 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
   const restOf = ({ configuration: { fields } }: MergeModel) =>
     Object.entries(fields)
       .filter(([field]) => field !== rowField && field !== columnField)
-      .map(([field, value]) => `${fieldTitle(field)} ${JSON.stringify(value)}`)
+      .map(([field, value]) => `${fieldTitle(field)} ${plainly(value)}`)
       .join(", ");
   const figures = [...groupBy(models, restOf)].slice(0, MAX_FIGURES);
   return figures.map(([rest, inFigure], i): ReportHeatmap => {

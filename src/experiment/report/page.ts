@@ -67,6 +67,12 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
       title: "The variants",
       figures: compared.map((table) => variantsFigure(table, report.variants)),
     },
+    // What the author asked for, whole, before what every report has.
+    {
+      id: "tables",
+      title: "Tables of the plan",
+      figures: report.tables.map((table) => ({ kind: "table", ...table, what: "row", isWhole: true })),
+    },
     {
       id: "overview",
       title: "The result",
@@ -74,11 +80,6 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
         barFigure(overview === headline ? { ...overview, verdict: "" } : overview, shownRecipes),
         ...leadFigure(overview),
       ]),
-    },
-    {
-      id: "tables",
-      title: "Tables of the plan",
-      figures: report.tables.map((table) => tableFigure(table, "row")),
     },
     {
       id: "published-scores",

@@ -1,9 +1,11 @@
 // The tables that a plan lists, with its own rows and columns: such as those of a paper, in its order.
+import type { CrossedModel } from "../../evaluate/scoring/index.js";
 import type { Cell, NumberCell } from "../../figures/index.js";
+import { groupBy } from "../../kit/index.js";
 import { meaningOf, membersOf } from "../plan/expert-names.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import { inLanguages, languagesOf } from "../plan/plan-tasks.js";
-import { compareRows } from "./comparisons.js";
+import { inLanguages, languagesOf, plannedTask } from "../plan/plan-tasks.js";
+import { type ComparedRow, compareCrossed, compareRows } from "./comparisons.js";
 import { tasksIn } from "./overview.js";
 import type { ReportTable } from "./report-data.js";
 import { type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
@@ -48,14 +50,20 @@ interface Place {
   readonly statistic: Statistic;
 }
 
-/** The difference of each pair of `comparisons` on every task that both are asked; undefined if there is none yet. */
-export function comparisonTable(sheet: Sheet, plan: ExperimentPlan): ReportTable | undefined {
+/** A pair of `comparisons` on a task that both are asked, with the models that are. */
+interface Pair {
+  readonly first: ComparedRow;
+  readonly over: ComparedRow;
+  readonly task: string;
+}
+
+function pairsOf(sheet: Sheet, plan: ExperimentPlan): Pair[] {
   const tasks = tasksIn(sheet, plan);
   const row = (label: string) => ({
     label,
     models: modelsOf({ title: label, of: [label], at: "default" }, undefined, sheet, plan),
   });
-  const all = plan.comparisons.flatMap(([first = "", second = ""]) => {
+  return plan.comparisons.flatMap(([first = "", second = ""]) => {
     const [own, other] = [row(first), row(second)];
     return tasks.flatMap((task) => {
       const asked = [own, other].map(({ label, models }) => ({
@@ -66,7 +74,11 @@ export function comparisonTable(sheet: Sheet, plan: ExperimentPlan): ReportTable
       return one.models.length > 0 && over.models.length > 0 ? [{ first: one, over, task }] : [];
     });
   });
-  const found = compareRows(all, sheet);
+}
+
+/** The difference of each pair of `comparisons` on every task that both are asked; undefined if there is none yet. */
+export function comparisonTable(sheet: Sheet, plan: ExperimentPlan): ReportTable | undefined {
+  const found = compareRows(pairsOf(sheet, plan), sheet);
   if (found.length === 0) return undefined;
   return {
     id: "comparisons",
@@ -77,6 +89,57 @@ export function comparisonTable(sheet: Sheet, plan: ExperimentPlan): ReportTable
       const { scale } = sheet.cell(first.models, task);
       return [first.label, lead.over, sheet.titleOf(task), ...leadCells(lead, scale)];
     }),
+  };
+}
+
+/** A variant of a matrix with its scores. */
+export interface ScoredVariant {
+  readonly id: string;
+  readonly plan: ExperimentPlan;
+  readonly sheet: Sheet;
+}
+
+/**
+ * The same over the variants of a matrix, which are paired: each is a draw, as items are. Variants with the same answers of both
+ * rows, which share their models, count once. Undefined if no pair is in two variants.
+ */
+export function pooledTable(variants: readonly ScoredVariant[]): ReportTable | undefined {
+  const all = variants.flatMap(({ id, plan, sheet }) =>
+    pairsOf(sheet, plan).map((pair) => {
+      const { first, over, task } = pair;
+      const valuesOf = ({ models }: ComparedRow): CrossedModel[] => {
+        const values = models.includes(UNKNOWN_MODEL) ? undefined : sheet.itemMeans(models, task);
+        return values && values.size > 0 ? [{ levels: { variants: id }, values }] : [];
+      };
+      const rows = { first: valuesOf(first), second: valuesOf(over) };
+      const answers = [first, over].map(({ models }) => models.flatMap((name) => sheet.stepKeys(name, task)).sort());
+      const scale = sheet.cell(first.models, task).scale;
+      return { pair, rows, answers: JSON.stringify(answers), scale, task: plannedTask(task, plan) };
+    }),
+  );
+  const known = all.filter(({ rows: { first, second } }) => first.length > 0 && second.length > 0);
+  const groups = groupBy(known, ({ pair: { first, over }, task }) => JSON.stringify([first.label, over.label, task]));
+  const pooled = [...groups.values()].flatMap((some) => {
+    const distinct = [...groupBy(some, ({ answers }) => answers).values()].flatMap(([one]) => one ?? []);
+    const [one] = distinct;
+    if (!one || distinct.length < 2) return [];
+    const first = distinct.flatMap(({ rows }) => rows.first);
+    const second = distinct.flatMap(({ rows }) => rows.second);
+    return [{ of: one, over: one.pair.over.label, first, second }];
+  });
+  const found = compareCrossed(pooled);
+  if (found.length === 0) return undefined;
+  return {
+    id: "comparisons",
+    title: "Compared in pairs, over the variants",
+    note: `The first less the second, paired in each variant. Variants count as drawn at random, though some share experts; those with the same models of both count once. ${LEADS}`,
+    columns: ["first", "second", "task", ...LEAD_COLUMNS],
+    rows: found.map(({ of: { pair, task, scale }, lead }) => [
+      pair.first.label,
+      lead.over,
+      task,
+      ...leadCells(lead, scale),
+    ]),
   };
 }
 

@@ -147,6 +147,15 @@ export class Sheet {
     return [...new Set(searches.flatMap(({ splits }) => [...splits.keys()]))];
   }
 
+  /** The evaluations of a model on a task, by the key of their steps. */
+  stepKeys(model: string, task: string): string[] {
+    const parts = this.partsOf(task);
+    const tasks = this.#asked.get(model)?.tasks ?? [];
+    return tasks
+      .filter(({ request }) => parts.includes(request.task))
+      .flatMap(({ steps }) => steps.map(({ key }) => key));
+  }
+
   /** Whether a model is evaluated on a task, even if results are still missing. */
   isEvaluated(model: string, task: string): boolean {
     return this.partsOf(task).some((part) => this.answers(model, part) !== undefined);

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { markdownOf, reportOf, tablesIn } from "../../../test/support/report-of.js";
-import { wilsonInterval } from "../../evaluate/scoring/index.js";
+import { crossedDifference, wilsonInterval } from "../../evaluate/scoring/index.js";
 import { isNumber } from "../../figures/table.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { writeReport } from "./files.js";
@@ -139,4 +139,59 @@ it("writes the reports of variants, and removes those of variants that are gone"
   );
   expect(variants()).toEqual(["Telugu"]);
   expect(readdirSync(folder)).not.toContain("variants-mgsm_en.csv");
+});
+
+describe("comparisons over the variants", () => {
+  const matrix = (axis: string) => `
+name: pooled
+base: base
+experts:
+  math: { role: task, folders: [m1] }
+  target: { role: language, folders: [t1] }
+merges:
+  - { name: soup, recipe: { method: soup, models: [math, target] } }
+  - { name: swap, recipe: { method: swap, task: math, language: target, bottom: 1 } }
+evaluate: { tasks: [mgsm_en, "mgsm_{language}"] }
+comparisons: [[soup, swap], [math, base]]
+matrix:
+  language:
+    Swahili: { experts: { target: { language: sw, folders: [t1] } } }
+    Telugu: { experts: { target: { language: te, folders: [t2] } } }
+    Bengali: { experts: { target: { language: bn, folders: [t3] } } }
+${axis}`;
+  // Of each ten of 20 items, the first ones are right: soups 6, 7 and 8, swaps 3.
+  const right = ({ model, request: { task } }: EvaluateStep) => {
+    if (typeof model === "string") return model === "id:base" ? 1 : 2;
+    if (model.method !== "soup") return 3;
+    const of = JSON.stringify(model);
+    return task === "mgsm_en" || of.includes("t1") ? 6 : of.includes("t2") ? 7 : 8;
+  };
+
+  it("pair the two in each variant, which are drawn as items are", () => {
+    const [table] = reportOf(matrix(""), right).report.tables;
+    expect(table?.title).toBe("Compared in pairs, over the variants");
+    const row = table?.rows.find(([first, , task]) => first === "soup" && task === "mgsm_{language}");
+    const answers = (count: number) => new Map(Array.from({ length: 20 }, (_, i) => [`${i}`, i % 10 < count ? 1 : 0]));
+    const models = (counts: readonly number[]) =>
+      counts.map((count, i) => ({ levels: { variant: `${i}` }, values: answers(count) }));
+    const { difference, interval } = crossedDifference(models([3, 3, 3]), models([6, 7, 8]));
+    expect(difference).toBeCloseTo(0.4, 12);
+    expect(row?.slice(3, 6).map((cell) => (isNumber(cell) ? cell.value : cell))).toEqual(
+      [difference, interval?.low, interval?.high].map((value) => expect.closeTo(Number(value), 9)),
+    );
+    expect(row?.at(-1)).toBe("3 variants x 20 items");
+  });
+
+  it("count variants that share the models of both once", () => {
+    const again =
+      "  extra: { one: { experts: { extra: { role: other, folders: [x1] } } }, two: { experts: { extra: { role: other, folders: [x2] } } } }";
+    const [table] = reportOf(matrix(again), right).report.tables;
+    const found = table?.rows.map(([first, second, task, , , , , , over]) => [first, second, task, over]);
+    // In English the math expert and the base are the same models in all six variants: nothing to pool.
+    expect(found).toEqual([
+      ["soup", "swap", "mgsm_en", "3 variants x 20 items"],
+      ["soup", "swap", "mgsm_{language}", "3 variants x 20 items"],
+      ["math", "base", "mgsm_{language}", "3 variants x 20 items"],
+    ]);
+  });
 });

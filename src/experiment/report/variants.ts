@@ -4,7 +4,7 @@ import type { Cell, NumberCell } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import { decidingTask, inLanguages, languagesOf } from "../plan/plan-tasks.js";
+import { decidingTask, plannedTask } from "../plan/plan-tasks.js";
 import type { Overview, OverviewBar, ReportTable, ReportVariant } from "./report-data.js";
 
 type PlannedVariant = ReportVariant & { readonly plan: ExperimentPlan };
@@ -31,13 +31,6 @@ export function compareVariants(variants: readonly PlannedVariant[]): {
   const groups = [...groupBy(placed, ({ task }) => task).values()];
   const sorted = groups.toSorted((a, b) => Number(isDeciding(b)) - Number(isDeciding(a)));
   return { compared: sorted.map((group) => variantsTable(group, variants)), verdict: describeHighest(sorted[0] ?? []) };
-}
-
-/** `mgsm_{language}` of `mgsm_sw`, where the variant has no other language. */
-function plannedTask(task: string, plan: ExperimentPlan): string {
-  const languages = languagesOf(plan);
-  const written = plan.evaluate.tasks.find((one) => inLanguages(one.task, languages).includes(task));
-  return languages.length === 1 && written ? written.task : task;
 }
 
 /** Rows that a sentence names. */

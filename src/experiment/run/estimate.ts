@@ -94,11 +94,15 @@ interface OpenVariant extends EstimatedVariant {
 export function outlooksOf(
   variants: readonly EstimatedVariant[],
   secondsOf: EstimateOptions["secondsOf"],
+  nameOf: (key: string) => string | undefined = () => undefined,
 ): readonly TrainingOutlook[] {
   return openVariants(variants, secondsOf).flatMap((one) =>
     one.base === undefined
       ? []
-      : runsLeft(one).map((run) => trainingOutlook(run, one.base as BaseSizes, one.facts.rowsOf)),
+      : runsLeft(one).map((run) => {
+          const outlook = trainingOutlook(run, one.base as BaseSizes, one.facts.rowsOf);
+          return { ...outlook, name: nameOf(run.step.key) ?? outlook.name };
+        }),
   );
 }
 

@@ -11,6 +11,7 @@ import {
   overlapOf,
   parseThreshold,
   suggestRecipes,
+  trainingSentences,
 } from "../../merge/analysis/index.js";
 import {
   checkRun,
@@ -285,6 +286,8 @@ async function runAnalysis(step: AnalyzeStep, context: StepContext): Promise<Ste
     onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
   });
   await context.checkInputs();
+  const named = analysis.training.map((one) => ({ ...one, expert: step.names?.[one.expert] ?? one.expert }));
+  for (const sentence of trainingSentences(named)) context.note(sentence);
   const shares = analysis.total.experts.map((expert) => expert.shares[0] ?? 0);
   if (experts.length === 1) {
     const threshold = analysis.thresholds[0]?.values[0] ?? 0;

@@ -64,6 +64,8 @@ export interface AnalyzeStep extends StepFields {
   readonly base: string;
   /** Two, whose changes are compared, or one, whose change is mapped: identities by what the analysis names them. */
   readonly experts: Readonly<Record<string, string>>;
+  /** What the plan calls them, for notes. */
+  readonly names?: Readonly<Record<string, string>>;
   /** As `layergraft analyze` takes it. Default: auto. */
   readonly threshold?: string;
 }

@@ -4,12 +4,13 @@ import { loadSourceTemplate, loadSourceTokenizerParts, type ModelSource, modelTe
 import { type DecoderSpec, readSpec } from "../../engine/model/index.js";
 import { FAMILIES, findFamily, graphOf, type LlamaCpp } from "../../families/index.js";
 import { textOf } from "../../formats/checkpoint/index.js";
+import { PENALTY_KEY } from "../../formats/gguf/index.js";
 import type { Encoding } from "../../kernels/index.js";
 import { digestOf, digestOfJson } from "../../kit/files/index.js";
 import { CheckpointError, isObject } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import { curveMetadata } from "./curves.js";
-import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
+import { f32, type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
 import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";
 import { type PlannedTensor, planTensors } from "./planned-tensors.js";
 import { chooseEncodings, FILE_TYPES, type FileType, type TensorTypes } from "./tensor-types.js";
@@ -78,6 +79,8 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
   const stopIds = await modelTextOf(source).stopIds();
   const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name, stopIds, architecture.tokenizer);
   const template = await loadSourceTemplate(source);
+  const { logits, applied } = await modelTextOf(source).generationConfig();
+  const { repetition_penalty: penalty, ...unstored } = applied;
   const described: readonly (readonly [string, MetadataValue])[] = [
     ...decoderMetadata(spec, architecture),
     ...(await curveMetadata(source, spec)),
@@ -86,7 +89,14 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
       : []),
     ...tokenizer.metadata,
     ...(template ? [["tokenizer.chat_template", text(template.source)] as const] : []),
+    ...(penalty === undefined ? [] : [[PENALTY_KEY, f32(logits.repetitionPenalty ?? 1)] as const]),
   ];
+  const settingNotes =
+    Object.keys(unstored).length === 0
+      ? []
+      : [
+          `GGUF files have no place for these settings of the model, which are left out: ${Object.keys(unstored).join(", ")}`,
+        ];
   return ({ type, tensorTypes }) => {
     const chosen = chooseEncodings(tensors, type, { layers, tied, is70B }, tensorTypes);
     const planned = tensors.map((tensor, i) => ({ ...tensor, encoding: chosen.encodings[i] as Encoding }));
@@ -110,7 +120,13 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
       tensors: planned,
       computed,
       layout,
-      notes: [...partNotes(source), ...notesOf(spec, architecture, unused), ...chosen.notes, ...tokenizer.notes],
+      notes: [
+        ...partNotes(source),
+        ...notesOf(spec, architecture, unused),
+        ...chosen.notes,
+        ...tokenizer.notes,
+        ...settingNotes,
+      ],
     };
   };
 }

@@ -8,7 +8,7 @@ import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js
 import { writeTinyTokenizer, writeWide } from "../../../test/support/export-fixtures.js";
 import { readGguf } from "../../../test/support/gguf-reader.js";
 import { decodeBlocks } from "../../../test/support/plain-blocks.js";
-import { openModelSource } from "../../engine/index.js";
+import { modelTextOf, openModelSource } from "../../engine/index.js";
 import { openSafetensors, readTensor, type TensorInfo } from "../../formats/safetensors/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { executePlan } from "../../merge/output/index.js";
@@ -163,4 +163,19 @@ describe("an output that cannot be written", () => {
     await expect(failing).rejects.toThrow(/has values that are not finite or too large in .*Find the broken weights/);
     expect(existsSync(join(folder, "nan.gguf"))).toBe(false);
   });
+});
+
+it("keeps the repetition penalty of the model, and names settings that the file cannot hold", async () => {
+  const model = await writeTiny(join(folder, "penalised"));
+  writeTinyTokenizer(model);
+  const settings = { eos_token_id: 2, repetition_penalty: 1.1, no_repeat_ngram_size: 3 };
+  writeFileSync(join(model, "generation_config.json"), JSON.stringify(settings));
+  const out = join(folder, "penalised.gguf");
+  const plan = await planGguf(await openModelSource(model), { type: "f32" });
+  expect(plan.notes).toContain(
+    "GGUF files have no place for these settings of the model, which are left out: no_repeat_ngram_size",
+  );
+  await writeGguf(plan, { out });
+  const { applied } = await modelTextOf(await openModelSource(out)).generationConfig();
+  expect(applied).toEqual({ repetition_penalty: 1.1 });
 });

@@ -20,11 +20,12 @@ export interface NextRequest {
   readonly options?: SamplerOptions;
 }
 
-/** llama.cpp applies them in this order: top-k, top-p, temperature. */
+/** llama.cpp applies them in this order: top-k, top-p, min-p, temperature. */
 export interface SamplerOptions {
   /** 0: the most likely token, whatever the others say. */
   readonly temperature: number;
-  readonly minP: 0;
+  /** 0: none. */
+  readonly minP: number;
   /** 0: all. */
   readonly topK: number;
   readonly topP: number;
@@ -40,6 +41,15 @@ export interface NextResult {
 /** How llama.cpp draws the tokens of a whole answer. */
 export interface DrawOptions extends SamplerOptions {
   readonly grammarEvaluationState?: unknown;
+  readonly repeatPenalty?:
+    | {
+        /** Tokens that the penalties are of, asked before each token; of frequencies as often as they are in it. */
+        readonly punishTokens: () => readonly number[];
+        readonly penalty: number;
+        readonly frequencyPenalty: number;
+        readonly presencePenalty: number;
+      }
+    | undefined;
   /** Whether the token that ends an answer is returned, too. */
   readonly yieldEogToken: true;
 }

@@ -11,6 +11,7 @@ import {
   together,
 } from "../../engine/index.js";
 import { type MemoryEstimate, type MemoryUse, requireMemory } from "../../engine/memory/index.js";
+import { longestOf } from "../../kit/arrays/index.js";
 import { groupBy, LayergraftError, messageOf, usageError } from "../../kit/index.js";
 import { llamaSchema } from "./answer-grammar.js";
 import type { Llama, LlamaContext, LlamaFile, LlamaLibrary } from "./library.js";
@@ -68,7 +69,6 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
     turn = result.catch(() => undefined);
     return result;
   };
-  const longest = (texts: readonly (readonly number[])[]) => Math.max(...texts.map(({ length }) => length));
   const score: TokenModel["score"] = (requests, { batch = BATCH, signal, onProgress, onDone, isKnown }) =>
     inTurn(async () => {
       const scores: Scores[] = requests.map(() => ({ logprobs: [], greedy: [] }));
@@ -76,7 +76,7 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       if (groups.length === 0) return scores;
       const texts = groups.flat().map((index) => requests[index]?.tokens ?? []);
       const rows = Math.min(batch, groups.length, rowsToRead(texts));
-      const sequences = await sequencesFor(rows, longest(texts));
+      const sequences = await sequencesFor(rows, longestOf(texts));
       let done = requests.length - texts.length;
       await together(signal, (either) =>
         groups.map(async (group) => {
@@ -104,7 +104,7 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
     generate: (prompts, settings) =>
       inTurn(async () => {
         const rows = Math.min(settings.batch ?? BATCH, prompts.length);
-        const sequences = await sequencesFor(rows, longest(prompts) + settings.maxNewTokens);
+        const sequences = await sequencesFor(rows, longestOf(prompts) + settings.maxNewTokens);
         return answerAll(sequences, prompts, settings);
       }),
     score,

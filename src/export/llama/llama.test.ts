@@ -5,7 +5,14 @@ import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { writeTinyTokenizer } from "../../../test/support/export-fixtures.js";
 import { fakeLlama, logitsAfter, logprobsAfter, PIECES, writeStandIn } from "../../../test/support/fake-llama.js";
-import { type Engine, openModelSource, sampleToken } from "../../engine/index.js";
+import {
+  type Engine,
+  editLogits,
+  type LogitSettings,
+  openModelSource,
+  sampleToken,
+  withEdits,
+} from "../../engine/index.js";
 import { Random } from "../../kit/index.js";
 import { planGguf } from "../gguf/plan-gguf.js";
 import { writeGguf } from "../gguf/write-gguf.js";
@@ -87,6 +94,69 @@ describe("a model in llama.cpp", () => {
     }
   });
 
+  it("follows penalties, biases and bans, reading few logits", async () => {
+    const engine = await open();
+    const batch = engine.openBatch(4);
+    const stopIds = new Set([EOS]);
+    for (const logits of [
+      { repetitionPenalty: 1.5 },
+      { repetitionPenalty: 0.5, noRepeatNgramSize: 2 },
+      { frequencyPenalty: 0.7, presencePenalty: -0.3, logitBias: new Map([[5, 2]]) },
+      { suppressTokens: [2, 3, 4], beginSuppressTokens: [5], badWordsIds: [[6, 7], [8]] },
+      { forcedEosIds: [EOS], minLength: 20 },
+    ] satisfies LogitSettings[]) {
+      for (const prompt of texts(6, 8)) {
+        const wanted: number[] = [];
+        const request = { prompt, stopIds, maxNewTokens: 9, logits };
+        while (wanted.length < 9) {
+          const all = Float32Array.from(logitsAfter([...prompt, ...wanted]));
+          const edited = withEdits(
+            all,
+            editLogits(request, wanted, (id) => all[id]),
+          );
+          const next = largest([...edited]);
+          if (next === EOS) break;
+          wanted.push(next);
+        }
+        const found = await batch.generate({ ...request, random: Random.of(1, "a") });
+        expect({ logits, ids: found.ids }).toEqual({ logits, ids: wanted });
+        // With the most likely token alone, chance decides nothing.
+        for (const drawing of [{ topK: 1 }, { topP: 0 }]) {
+          const drawn = await batch.generate({ ...request, temperature: 2, ...drawing, random: Random.of(1, "a") });
+          expect(drawn.ids).toEqual(wanted);
+        }
+      }
+    }
+  });
+
+  it("has the repetition penalty of its metadata", async () => {
+    const other = join(folder, "penalty.gguf");
+    writeStandIn(other, { "general.sampling.penalty_repeat": 1.5 });
+    const fake = fakeLlama();
+    record = fake.record;
+    const engine = await openLlama(other, { load: fake.load });
+    engines.push(engine);
+    expect(engine.generationConfig.logits).toEqual({ repetitionPenalty: 1.5 });
+    expect(engine.notes).toEqual(["answers follow the model's own generation settings: repetition_penalty 1.5"]);
+  });
+
+  it("answers by the grammar of a schema, with penalties of llama.cpp", async () => {
+    const engine = await open({ allowed: [PIECES.indexOf("c"), PIECES.indexOf("d")] });
+    const grammar = await engine.grammar({ type: "object" });
+    const batch = engine.openBatch(1);
+    const request = { prompt: [0, 3, 3], stopIds: new Set([EOS]), maxNewTokens: 9, grammar, random: Random.of(1, "a") };
+    await batch.generate({ ...request, logits: { repetitionPenalty: 1.5 } });
+    const [first] = record.drawn;
+    expect(first?.repeatPenalty).toMatchObject({ penalty: 1.5, frequencyPenalty: 0, presencePenalty: 0 });
+    expect(first?.repeatPenalty?.punishTokens()).toEqual([0, 3, 4, 5]);
+    await batch.generate({ ...request, logits: { presencePenalty: 0.5 }, minP: 0.1 });
+    expect(record.drawn[1]).toMatchObject({ minP: 0.1, repeatPenalty: { penalty: 1, presencePenalty: 0.5 } });
+    expect(record.drawn[1]?.repeatPenalty?.punishTokens()).toEqual([4, 5]);
+    await expect(batch.generate({ ...request, logits: { presencePenalty: 1, repetitionPenalty: 2 } })).rejects.toThrow(
+      /^llama.cpp cannot combine a repetition penalty with the others/,
+    );
+  });
+
   it("answers by the grammar of a schema, drawn by llama.cpp", async () => {
     const [c, d] = [PIECES.indexOf("c"), PIECES.indexOf("d")];
     for (const allowed of [
@@ -142,6 +212,7 @@ describe("a model in llama.cpp", () => {
     for (const sampling of [
       { temperature: 1.3, topP: 0.7 },
       { temperature: 0.6, topP: 0.9 },
+      { temperature: 1.3, minP: 0.4 },
       { temperature: 1.3, topK: 5, topP: 0.9 },
     ]) {
       record.samplers.length = 0;

@@ -10,11 +10,12 @@ import {
   modelTextOf,
   type OpenEngineOptions,
   openModelSource,
+  readGenerationConfig,
   requireTemplate,
 } from "../../engine/index.js";
 import { type MemoryAdvice, type MemoryUse, requireMemory } from "../../engine/memory/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
-import { readGgufHeader } from "../../formats/gguf/index.js";
+import { ggufGeneration, readGgufHeader } from "../../formats/gguf/index.js";
 import {
   cachedFile,
   cacheFolderOf,
@@ -33,7 +34,10 @@ import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./li
 import { estimateExport, estimateGguf } from "./llama-memory.js";
 import { llamaModel } from "./llama-model.js";
 
-export interface OpenLlamaOptions extends CallOptions, SourceOptions, Pick<OpenEngineOptions, "chat"> {
+export interface OpenLlamaOptions
+  extends CallOptions,
+    SourceOptions,
+    Pick<OpenEngineOptions, "chat" | "generationConfig"> {
   /** Encoding of the weights in llama.cpp. GGUF files have their own. Default: `"q8_0"`. */
   readonly type?: FileType | undefined;
   /** Threads of the computation. Default: one per core. */
@@ -62,6 +66,7 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
   if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
   const { metadata } = readGgufHeader(path);
+  const generation = generationOf(options, () => readGenerationConfig(ggufGeneration({ metadata }), path));
   if (options.chat) {
     const chatTemplate = async () => ggufTemplate(path, metadata.get("tokenizer.chat_template"));
     await requireTemplate({ name: basename(path), chatTemplate });
@@ -72,7 +77,8 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   requireMemory({ what: basename(path), estimate: estimateFor({}), advice: adviceFor(undefined) });
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
-  return new Engine(text, llamaModel({ ...options, ...opened, library, notes: [], estimate: estimateFor }));
+  const model = llamaModel({ ...options, ...opened, library, notes: [], estimate: estimateFor });
+  return new Engine(text, model, await generation);
 }
 
 async function openExported(library: LlamaLibrary, source: EngineSource, options: OpenLlamaOptions): Promise<Engine> {
@@ -85,6 +91,7 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
     ? headers
     : await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
   if (options.chat) await requireTemplate(modelTextOf(opened));
+  const generation = await generationOf(options, () => modelTextOf(opened).generationConfig());
   const plan = opened === headers ? planned : await planGguf(opened, { type });
   planned = plan;
   const controls = { threads, signal, onProgress };
@@ -102,6 +109,7 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
       ...{ ...options, ...loaded, library, estimate: estimateFor },
       notes: [...plan.notes, `weights are ${type} in ${path}`],
     }),
+    generation,
   );
 
   async function openCached() {
@@ -115,6 +123,11 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
       }
     }
   }
+}
+
+/** What a model's own settings change, unless they are left out. */
+async function generationOf<T>({ generationConfig = true }: OpenLlamaOptions, read: () => T) {
+  return generationConfig ? read() : undefined;
 }
 
 /** What to do about a model that llama.cpp has no memory for. @param type of its weights; undefined for a GGUF file */

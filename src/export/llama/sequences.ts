@@ -6,17 +6,27 @@ import {
   type AnswerBatch,
   type BatchRequest,
   checkRequest,
-  isShort,
   type ScoreRequest,
   type Scores,
   sampleToken,
   type TokenAnswer,
   type TokenScores,
-  withoutStops,
+  withEdits,
 } from "../../engine/index.js";
+import { longestOf } from "../../kit/arrays/index.js";
 import { CancelledError, groupBy, LayergraftError, messageOf } from "../../kit/index.js";
 import type { LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
-import { drawing, GREEDY, GREEDY_DRAW, NAN_TOKEN, nextRequest, scoresOf, scoring } from "./requests.js";
+import {
+  drawing,
+  editsOf,
+  GREEDY,
+  GREEDY_DRAW,
+  NAN_TOKEN,
+  nextRequest,
+  penalisedDraw,
+  scoresOf,
+  scoring,
+} from "./requests.js";
 
 /** Tokens read at once; a cancelled answer ends after them. */
 export const READ_TOKENS = 128;
@@ -97,32 +107,34 @@ export class Sequences implements AnswerBatch {
     top: number | undefined,
   ): Promise<TokenAnswer> {
     const { prompt, stopIds, signal, onToken, onEnd, onPrompt, grammar } = request;
+    const { vocabularySize } = this.#options;
     // What was read before has no scores any more.
     if (onPrompt) await sequence.clearHistory();
     let last: NextResult | undefined = await read(sequence, grammar ? prompt.slice(0, -1) : prompt, signal, {
-      last: grammar ? GREEDY : nextRequest(request, 0),
+      last: grammar ? GREEDY : nextRequest(request, [], vocabularySize),
       each: onPrompt && ((_, next) => scoring([next], top)),
       onEach: onPrompt && ((next, result) => onPrompt([scoresOf(result, next, top ?? 0)])),
     });
-    let drawn = grammar && sequence.evaluate(prompt.slice(-1), drawing(request, grammar));
-    if (drawn) last = await drawNext(drawn, signal);
     const ids: number[] = [];
+    let drawn = grammar && sequence.evaluate(prompt.slice(-1), drawing(request, grammar, ids));
+    if (drawn) last = await drawNext(drawn, signal);
     const next = async (id: number): Promise<NextResult | undefined> => {
-      const wanted = nextRequest(request, ids.length);
-      if (wanted !== GREEDY && !grammar) return readNext(sequence, id, wanted, signal);
-      drawn ??= sequence.evaluate([id], GREEDY_DRAW);
+      const wanted = nextRequest(request, ids, vocabularySize);
+      const penalised = penalisedDraw(request, ids);
+      if (wanted !== GREEDY && !grammar && !penalised) return readNext(sequence, id, wanted, signal);
+      drawn ??= sequence.evaluate([id], penalised ?? GREEDY_DRAW);
       const found = await drawNext(drawn, signal);
       if (grammar || found?.token !== NAN_TOKEN) return found;
       await drawn.return();
       drawn = undefined;
-      return read(sequence, [...prompt, ...ids], signal, { last: GREEDY });
+      return read(sequence, [...prompt, ...ids], signal, { last: wanted });
     };
     this.#generating++;
     try {
       while (ids.length < room) {
         // llama.cpp knows tokens that end an answer besides those of the model's configuration.
         if (!last) return { ids, finish: "stop" };
-        const token = this.#draw(last, request, ids.length);
+        const token = this.#draw(last, request, ids);
         if (token === undefined) return { ids, finish: "invalid" };
         const { id, scores } = token;
         if (stopIds.has(id)) {
@@ -136,9 +148,10 @@ export class Sequences implements AnswerBatch {
       }
       return { ids, finish: "length" };
     } finally {
-      await drawn?.return();
+      // Whatever llama.cpp does with the rest of a generation, the others no longer wait for this answer.
       this.#generating--;
       this.#stepIfAllWait();
+      await drawn?.return();
     }
   }
 
@@ -161,16 +174,20 @@ export class Sequences implements AnswerBatch {
     for (const { start } of step) void start();
   }
 
-  #draw(next: NextResult, request: BatchRequest, count: number): { id: number; scores?: TokenScores } | undefined {
+  #draw(
+    next: NextResult,
+    request: BatchRequest,
+    ids: readonly number[],
+  ): { id: number; scores?: TokenScores } | undefined {
     const { token, logits, totalLogitWeight = Number.NaN } = next;
     if (Number.isNaN(totalLogitWeight) || typeof token !== "number" || token < 0) return undefined;
     let id: number | undefined = token;
-    const short = isShort(request, count);
+    const edits = logits && editsOf(request, ids, (other) => logits.get(other));
     // Without logits, llama.cpp has drawn the token.
-    if (logits && ((request.temperature ?? 0) > 0 || short)) {
+    if (logits && ((request.temperature ?? 0) > 0 || edits)) {
       const row = new Float32Array(this.#options.vocabularySize).fill(Number.NEGATIVE_INFINITY);
       for (const [other, logit] of logits) row[other] = logit;
-      id = sampleToken(short ? withoutStops(row, request) : row, request, request.random);
+      id = sampleToken(edits ? withEdits(row, edits) : row, request, request.random);
     }
     if (id === undefined) return undefined;
     return request.top === undefined ? { id } : { id, scores: scoresOf(next, id, request.top) };
@@ -184,7 +201,7 @@ export class Sequences implements AnswerBatch {
   score(requests: readonly ScoreRequest[], signal: AbortSignal | undefined): Promise<Scores[]> {
     const contextOf = ({ tokens, from }: ScoreRequest) => tokens.slice(0, from);
     const [first] = requests;
-    const length = requests.reduce((most, { tokens }) => Math.max(most, tokens.length), 0);
+    const length = longestOf(requests.map(({ tokens }) => tokens));
     return this.#with(first ? contextOf(first) : [], length, signal, async (sequence) => {
       const scores: Scores[] = [];
       const alike = groupBy(requests.keys(), (index) => contextOf(requests[index] as ScoreRequest).at(-1));

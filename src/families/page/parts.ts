@@ -48,6 +48,17 @@ export function blockOf(part: Part): Block {
   return Object.hasOwn(BLOCKS, part) ? BLOCKS[part as LayerPart] : "other";
 }
 
+/**
+ * Whether a tensor is a matrix, or several in one tensor. Biases of all experts and norms of all heads are vectors, though
+ * they are stored together; so is whatever has one dimension.
+ */
+export function isMatrix(name: string, { part, shape }: { readonly part: Part; readonly shape: readonly number[] }) {
+  return shape.length > 1 && !isBias(name) && !part.endsWith("_norm");
+}
+
+/** As PyTorch names parameters: `q_proj.bias`, and `gate_up_proj_bias` of all experts. */
+export const isBias = (name: string): boolean => /[._]bias$/.test(name);
+
 const ORDER: readonly string[] = [
   "embed_tokens",
   "position_embeddings",

@@ -11,8 +11,8 @@ export interface TensorNames {
   readonly parts: Readonly<Record<string, LayerPart>>;
   /** Module outside the layers, under the stem or without it, to its part. */
   readonly outside: Readonly<Record<string, OutsidePart>>;
-  /** Whether the matrices of its layers are stored [in, out]. */
-  readonly transposed?: true;
+  /** Matrices of its layers that are stored [in, out]: all, or these modules. Default: none. */
+  readonly transposed?: "all" | readonly string[];
 }
 
 /** Stems of a plain decoder and of the text tower of a multimodal model, as versions of transformers write them. */
@@ -70,6 +70,7 @@ export const LLAMA_PARTS = { ...ATTENTION, ...GATED_MLP, ...PRE_NORMS };
 
 export const EXPERTS: Readonly<Record<string, LayerPart>> = {
   "mlp.gate": "router",
+  "mlp.gate.e_score_correction_bias": "router",
   "mlp.experts.*.gate_proj": "gate_proj",
   "mlp.experts.*.up_proj": "up_proj",
   "mlp.experts.*.down_proj": "down_proj",
@@ -87,6 +88,21 @@ export const SHARED_EXPERTS: Readonly<Record<string, LayerPart>> = {
   "mlp.shared_experts.up_proj": "up_proj",
   "mlp.shared_experts.down_proj": "down_proj",
 };
+
+/** Narrower streams that queries, keys and values are made of (DeepSeek V3). */
+export const LATENT: Readonly<Record<string, LayerPart>> = inModule("self_attn", "mixer", [
+  ...["q_a_proj", "q_a_layernorm", "q_b_proj"],
+  ...["kv_a_proj_with_mqa", "kv_a_layernorm", "kv_b_proj"],
+]);
+
+/** A state space of Mamba 2. */
+export const mambaParts = (module: string): Readonly<Record<string, LayerPart>> =>
+  inModule(module, "mixer", ["in_proj", "conv1d", "out_proj", "norm", "A_log", "D", "dt_bias"]);
+
+/** What is in a module of a layer, all of one part. */
+export function inModule(module: string, part: LayerPart, names: readonly string[]) {
+  return Object.fromEntries(names.map((name) => [`${module}.${name}`, part]));
+}
 
 /** What pages leave out. */
 export const DECODER = { stems: DECODER_STEMS, layers: "layers", outside: OUTSIDE };

@@ -17,18 +17,14 @@ import { folderName } from "./locate.js";
 import { partOutside } from "./placement.js";
 import { isConverted, namesInMemory } from "./renamings.js";
 
-/** What the numbers of a low-rank product are multiplied to. */
-export interface LowRankForm {
+/** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
+export interface LowRankDelta {
   readonly rank: number;
   readonly scale: number;
   /** Whether the product is transposed before it is added (`fan_in_fan_out`, embeddings). */
   readonly transposed: boolean;
   /** Factors of several matrices in one, as PEFT stores those of experts: of how many, and which is the first here. */
   readonly experts?: { readonly count: number; readonly first: number };
-}
-
-/** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
-export interface LowRankDelta extends LowRankForm {
   /** [rank, in]; of experts [experts * rank, in] */
   readonly a: TensorInfo;
   /** [out, rank]; of experts [out, rank * experts] */

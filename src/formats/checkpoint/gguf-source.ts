@@ -9,6 +9,7 @@ import { cacheFolder, exists, makeCacheFolder, stampOf, waitWhileLocked, writeFo
 import { CheckpointError } from "../../kit/index.js";
 import { formatSome, plural, shorten } from "../../kit/printing/index.js";
 import { ggufConfig, ggufFamily, ggufSpec } from "../gguf/config.js";
+import { ggufGeneration, shortest } from "../gguf/generation.js";
 import { type GgufHeader, readGgufHeader } from "../gguf/header.js";
 import { ggufTokenizer } from "../gguf/tokenizer.js";
 import type { TensorInfo } from "../safetensors/header.js";
@@ -16,7 +17,7 @@ import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { type FolderTensor, tensorsOfFolder } from "./gguf-tensors.js";
 
 /** Changes when the files that are made of a header change. */
-const FORMAT = 4;
+const FORMAT = 5;
 
 export interface GgufCheckpoint {
   readonly file: SafetensorsFile;
@@ -150,16 +151,6 @@ async function readerOf(
   };
 }
 
-/** The shortest decimal number with the same float32 value: 1e-5, and not 0.000009999999747378752. */
-function shortest(value: number): number {
-  if (Math.fround(value) !== value) return value;
-  for (let digits = 1; digits <= 9; digits++) {
-    const short = Number(value.toPrecision(digits));
-    if (Math.fround(short) === value) return short;
-  }
-  return value;
-}
-
 /** Fields of floats, for which transformers refuses whole numbers. */
 const WHOLE_FLOATS = /("(?:\w+_softcapping|logit_scale|routed_scaling_factor)": -?\d+)(?=,?\n)/g;
 
@@ -184,7 +175,7 @@ async function writeTexts(
       if ("problem" in made) return;
       await writeFile(join(partial, "tokenizer.json"), JSON.stringify(made.tokenizer));
       await writeFile(join(partial, "tokenizer_config.json"), json(made.settings));
-      await writeFile(join(partial, "generation_config.json"), json(generationOf(header)));
+      await writeFile(join(partial, "generation_config.json"), json({ ...endsOf(header), ...ggufGeneration(header) }));
     }).catch(async (error: unknown) => {
       // Another process wrote it meanwhile.
       if (!(await exists(folder))) throw error;
@@ -195,7 +186,7 @@ async function writeTexts(
 }
 
 /** Tokens that end an answer, and the first and padding ones. */
-function generationOf({ metadata }: GgufHeader): object {
+function endsOf({ metadata }: GgufHeader): object {
   const id = (name: string) => metadata.get(`tokenizer.ggml.${name}_token_id`);
   const ends = [...new Set([id("eos"), id("eot"), id("eom")].filter((one) => one !== undefined))];
   return {

@@ -1,5 +1,5 @@
-export { blockOf, compareParts, type Part } from "../../families/index.js";
-export { ADAPTER_WEIGHTS, type LowRankForm } from "./adapter.js";
+export { blockOf, compareParts, isMatrix, type Part } from "../../families/index.js";
+export { ADAPTER_WEIGHTS } from "./adapter.js";
 export { ADAPTER_CONFIG } from "./adapter-config.js";
 export { adapterConfig, factorNames, factorOf, peftName, peftTargets } from "./adapter-files.js";
 export {
@@ -36,6 +36,7 @@ export {
   type SourceOptions,
 } from "./hub-source.js";
 export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspection } from "./inspection.js";
+export { keepsFloat32 } from "./kept-float32.js";
 export { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./locate.js";
 export { inMemoryOf } from "./renamings.js";

@@ -2,6 +2,7 @@
 import {
   DECODER_STEMS,
   findFamily,
+  isBias,
   type LayerPart,
   type OutsidePart,
   type Part,
@@ -51,7 +52,8 @@ interface Rule {
 export function placeTensors(names: readonly string[], config: CheckpointConfig): Placement {
   const family = findFamily(config.modelType);
   const known = tensorNamesOf(family);
-  const rule = (known && findKnownRule(names, known, config)) ?? findGenericRule(names, config);
+  const found = (known && findKnownRule(names, known, config)) ?? findGenericRule(names, config);
+  const rule = known && typeof found !== "string" && !found.known ? withKnownNames(found, names, known) : found;
   const traits = {
     architecture: family?.name ?? "unknown",
     tiedByDefault: family?.defaults?.tie_word_embeddings === true,
@@ -124,6 +126,15 @@ function findKnownRule(names: readonly string[], known: TensorNames, config: Che
   return undefined;
 }
 
+/** A rule of another prefix, as within a larger model, with the family's names where its layers have no others. */
+function withKnownNames(rule: Rule, names: readonly string[], known: TensorNames): Rule {
+  const isKnown = (name: string) =>
+    !name.startsWith(rule.prefix) || statedPart(known, moduleInLayer(name, rule.prefix)) !== undefined;
+  return names.every(isKnown) ? { ...rule, known } : rule;
+}
+
+const moduleInLayer = (name: string, prefix: string) => moduleName(name.slice(prefix.length).replace(/^\d+\./, ""));
+
 /** The text before the name of the list of layers. */
 export const stemOf = (layerPrefix: string) => /^(.*\.)?[^.]+\.$/.exec(layerPrefix)?.[1] ?? "";
 
@@ -178,7 +189,7 @@ function findGenericRule(names: readonly string[], config: CheckpointConfig): Ru
     const { size = 0 } = numbers.get(prefix) ?? {};
     const layers = counted === stated ? (config.layers ?? size) : size;
     const inLayers = names.filter((name) => name.startsWith(prefix));
-    const modules = inLayers.map((name) => moduleName(name.slice(prefix.length).replace(/^\d+\./, "")));
+    const modules = inLayers.map((name) => moduleInLayer(name, prefix));
     const norms = new Set(modules.filter((module) => /norm|(^|[._])ln/i.test(module)));
     return { prefix, layers, norms, stem: stemOf(prefix) };
   }
@@ -207,21 +218,28 @@ export const partOutside = (name: string): OutsidePart => outsidePart(name, "", 
 
 function place(name: string, rule: Rule): Place {
   const { prefix, stem, known, norms } = rule;
+  const isWithin = known !== undefined && norms !== undefined;
   if (name.startsWith(prefix)) {
     const rest = name.slice(prefix.length);
     const dot = rest.indexOf(".");
     if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
       const module = moduleName(rest.slice(dot + 1));
       const guess = () => normOf(module, norms) ?? GUESSES.find(([pattern]) => pattern.test(module))?.[1];
-      const part = (known && own(known.parts, module)) ?? guess() ?? "other";
-      const isMatrix =
-        known && Object.hasOwn(known.parts, module) && name.endsWith(".weight") && !part.endsWith("_norm");
-      const transposed = known?.transposed && isMatrix;
+      const part = (known && statedPart(known, module)) ?? guess() ?? "other";
+      const isVector = isBias(name) || part.endsWith("_norm");
+      const transposed = known && !isVector && isTransposed(known, module);
       return { layer: Number(rest.slice(0, dot)), part, ...(transposed ? { transposed } : {}) };
     }
   }
-  return { layer: null, part: outsidePart(name, stem, known) };
+  return { layer: null, part: outsidePart(name, stem, isWithin ? undefined : known) };
 }
+
+/** The part on the family's page; the bias of a parameter without a module (`down_proj_bias`) has its weight's. */
+const statedPart = ({ parts }: TensorNames, module: string) =>
+  own(parts, module) ?? (isBias(module) ? own(parts, module.replace(/_bias$/, "")) : undefined);
+
+const isTransposed = ({ parts, transposed = [] }: TensorNames, module: string) =>
+  transposed === "all" ? Object.hasOwn(parts, module) : transposed.includes(module);
 
 /** The place of a tensor in a model whose layers are counted after a prefix. */
 export function placeBelow(name: string, prefix: string): Place {

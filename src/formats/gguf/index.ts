@@ -1,3 +1,4 @@
+export { ggufGeneration, PENALTY_KEY } from "./generation.js";
 export { ggufTypeNumber, readGgufHeader } from "./header.js";
 export { findPreTokenizer, SPLIT_PATTERNS } from "./pre-tokenizers.js";
 export type { FolderRows, LaidOutTensor, Writing } from "./tensor-list.js";

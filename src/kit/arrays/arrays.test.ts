@@ -1,6 +1,6 @@
 import { constants } from "node:buffer";
 import { afterEach, expect, test } from "vitest";
-import { bytesInPieces, extremesOf, largestOf, limitArrays, requireArray } from "./index.js";
+import { bytesInPieces, extremesOf, largestOf, limitArrays, longestOf, requireArray } from "./index.js";
 
 afterEach(() => limitArrays());
 
@@ -27,4 +27,8 @@ test("extremes of more numbers than a call takes as arguments", () => {
   const sorted = numbers.toSorted();
   expect(extremesOf(numbers)).toEqual([sorted[0], sorted.at(-1)]);
   expect(largestOf([], 3)).toBe(3);
+  const texts = Array.from(numbers.subarray(0, 200_000), (number) => ({ length: number }));
+  expect(() => Math.max(...texts.map(({ length }) => length))).toThrow(RangeError);
+  expect(longestOf(texts)).toBe(numbers.subarray(0, 200_000).toSorted().at(-1));
+  expect([longestOf([]), longestOf(["ab"], 3)]).toEqual([0, 3]);
 });

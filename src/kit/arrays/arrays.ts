@@ -49,3 +49,10 @@ export function extremesOf(numbers: Iterable<number>): [smallest: number, larges
 /** The largest of some numbers, and at least `least`. */
 export const largestOf = (numbers: Iterable<number>, least = Number.NEGATIVE_INFINITY) =>
   Math.max(least, extremesOf(numbers)[1]);
+
+/** Length of the longest list, and at least `least`. */
+export function longestOf(lists: Iterable<{ readonly length: number }>, least = 0): number {
+  let longest = least;
+  for (const { length } of lists) longest = Math.max(longest, length);
+  return longest;
+}

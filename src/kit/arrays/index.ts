@@ -1,1 +1,1 @@
-export { bytesInPieces, extremesOf, largestOf, limitArrays, requireArray } from "./arrays.js";
+export { bytesInPieces, extremesOf, largestOf, limitArrays, longestOf, requireArray } from "./arrays.js";

@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, mkdtemp, rmdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { messageOf, OutputError } from "../errors.js";
@@ -14,10 +14,17 @@ export function cacheFolder(
   return join(root, name);
 }
 
-/** @throws OutputError if it cannot be made */
+/** Makes a folder of the cache to write into. @throws OutputError if it cannot be made, or is read-only */
 export async function makeCacheFolder(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
-    const message = `the cache cannot be made (${messageOf(error)}). Set LAYERGRAFT_CACHE to a folder that can be written.`;
+  let isThere = false;
+  try {
+    await mkdir(folder, { recursive: true });
+    isThere = true;
+    // Permissions alone do not tell: the file system may be read-only, or another machine's.
+    await rmdir(await mkdtemp(join(folder, ".layergraft-")));
+  } catch (error) {
+    const what = isThere ? `the cache ${folder} cannot be written` : "the cache cannot be made";
+    const message = `${what} (${messageOf(error)}). Set LAYERGRAFT_CACHE to a folder that can be written.`;
     throw new OutputError(message, { file: folder }, error);
-  });
+  }
 }

@@ -1,6 +1,15 @@
 // The cache keeps what was used last within its limit, and what it has is whole.
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { LayergraftError } from "../errors.js";
@@ -117,14 +126,35 @@ describe("the cache of models", () => {
     );
   });
 
+  it("is read where it is read-only, and names the way out where it has nothing to read", async () => {
+    const settings = { folder: root, mostBytes: 100 };
+    const path = await cachedFile(file("prepared", 10), settings);
+    const user = process.geteuid?.();
+    chmodSync(folder, 0o555);
+    // Modes do not limit root.
+    if (user === 0) {
+      for (const above of [root, dirname(root)]) chmodSync(above, 0o755);
+      process.seteuid?.(65_534);
+    }
+    try {
+      await expect(cachedFile(file("prepared", 10), settings)).resolves.toBe(path);
+      await expect(requireCacheSpace(10, settings)).resolves.toBeUndefined();
+      await expect(cachedFile(file("missing", 10), settings)).rejects.toThrow(
+        /^the cache .*gguf cannot be written \(.*permission.*\)\. Set LAYERGRAFT_CACHE to a folder that can be written\.$/,
+      );
+    } finally {
+      if (user === 0) process.seteuid?.(0);
+      chmodSync(folder, 0o755);
+    }
+  });
+
   it("deletes what killed runs have left before whole files, even if it is newer", async () => {
     await use(["a", "b"], 10, 30);
-    const left = join(folder, "killed.gguf.partial");
-    mkdirSync(left);
-    writeFileSync(join(left, "data"), "x".repeat(20));
-    const settings = { folder: root, mostBytes: 1e6 };
-    const bytes = (await cacheEntries(settings)).reduce((sum, entry) => sum + entry.bytes, 0);
-    await cachedFile(file("c", 10), { folder: root, mostBytes: bytes });
+    for (const name of ["killed.gguf.partial", "deleting.gguf.layergraft-discarded"]) {
+      mkdirSync(join(folder, name));
+      writeFileSync(join(folder, name, "data"), "x".repeat(20));
+    }
+    await cachedFile(file("c", 10), { folder: root, mostBytes: 30 });
     expect(names()).toEqual(["a.gguf", "b.gguf", "c.gguf"]);
   });
 

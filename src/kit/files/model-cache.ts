@@ -8,6 +8,7 @@ import { formatBytes } from "../printing/format.js";
 import { cacheFolder, makeCacheFolder } from "./cache-folder.js";
 import { exists } from "./files.js";
 import { isLocked, waitWhileLocked } from "./lock.js";
+import { DISCARDED } from "./run-folder.js";
 
 export interface ModelCacheSettings {
   /** Has a folder for each kind of file. */
@@ -71,7 +72,7 @@ export function cacheFolderOf(kind: CachedKind, { folder }: ModelCacheSettings):
 /**
  * The path of a file in the cache, which is written if it is missing. If another process writes it, waits for that.
  * @throws CancelledError if the signal fires
- * @throws OutputError if it cannot be written, or the disk has no space for it
+ * @throws OutputError if it is missing and cannot be written, or the disk has no space for it
  */
 export async function cachedFile(
   file: CachedFile,
@@ -81,9 +82,9 @@ export async function cachedFile(
   const { kind, digest, write } = file;
   const folder = cacheFolderOf(kind, settings);
   const path = join(folder, `${digest}${KINDS[kind]}`);
-  await makeCacheFolder(folder);
   const writeOnce = async () => {
     if ((await exists(path)) && (await requireWhole(path))) return;
+    await makeCacheFolder(folder);
     await makeRoom(path, file, settings);
     await write(path);
   };
@@ -97,7 +98,8 @@ export async function cachedFile(
  * @throws OutputError if the disk has no space for them
  */
 export async function requireCacheSpace(bytes: number, settings: ModelCacheSettings): Promise<void> {
-  await makeCacheFolder(settings.folder);
+  // All of them may be there, in a cache that is read-only.
+  if (!(await exists(settings.folder))) await makeCacheFolder(settings.folder);
   const entries = await cacheEntries(settings);
   requireFree(bytes, sumOf(entries) + (await freeBytes(settings.folder)), settings);
 }
@@ -207,7 +209,7 @@ function deleteEntry({ path }: CacheEntry): Promise<boolean> {
 }
 
 async function entryOf(path: string, kind: CachedKind, ending: string): Promise<CacheEntry | undefined> {
-  const isPartial = path.endsWith(ending + PARTIAL);
+  const isPartial = [PARTIAL, DISCARDED].some((suffix) => path.endsWith(ending + suffix));
   if (!isPartial && !path.endsWith(ending)) return undefined;
   const stats = await stat(path).catch(() => undefined);
   if (!stats) return undefined;

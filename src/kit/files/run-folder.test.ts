@@ -156,6 +156,27 @@ describe("RunFolder", () => {
     expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["weights"]]);
   });
 
+  it("keeps a file that has its name early beside what a killed run was deleting", async () => {
+    mkdirSync(`${out}.layergraft-discarded`);
+    writeFileSync(join(`${out}.layergraft-discarded`, "half"), "");
+    const folder = new RunFolder(out);
+    await folder.open();
+    writeFileSync(join(folder.partial, "file"), "whole");
+    const { synced } = await folder.commitFileEarly("file");
+    await synced;
+    expect([readdirSync(home), readFileSync(out, "utf8")]).toEqual([["out"], "whole"]);
+  });
+
+  it("does not keep a file that cannot be synced, nor fails for it", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    writeFileSync(join(folder.partial, "file"), "whole");
+    const { synced } = await folder.commitFileEarly("file");
+    rmSync(out);
+    await synced;
+    expect(readdirSync(home)).toEqual([]);
+  });
+
   it("restores an output that was being replaced", async () => {
     mkdirSync(`${out}.layergraft-replaced`);
     writeFileSync(join(`${out}.layergraft-replaced`, "old"), "");

@@ -11,6 +11,9 @@ import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 /** Files of runs, which are not part of an output. */
 const PRIVATE = /^\.layergraft-/;
 
+/** Ends the name of a folder that is being deleted. */
+export const DISCARDED = ".layergraft-discarded";
+
 /** Of locking a folder that others remove. */
 const MAX_ATTEMPTS = 10;
 
@@ -34,8 +37,9 @@ export class LockedFolder {
   /** Makes the folder and locks it. @throws LayergraftError code "locked" if another process has it */
   async lock(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      await mkdir(this.partial, { recursive: true });
       try {
+        // This fails, too, where the folder is removed while it looks at it.
+        await mkdir(this.partial, { recursive: true });
         this.#lock = await takeLock(this.partial);
         return;
       } catch (error) {
@@ -72,7 +76,7 @@ export class RunFolder extends LockedFolder {
   constructor(path: string, suffix = ".partial") {
     super(resolve(path), pathBeside(resolve(path), suffix));
     this.#replaced = pathBeside(this.path, ".layergraft-replaced");
-    this.#discarded = pathBeside(this.path, ".layergraft-discarded");
+    this.#discarded = pathBeside(this.path, DISCARDED);
   }
 
   /** Restores an earlier output if the run that was replacing it was killed between two renames. */
@@ -140,7 +144,7 @@ export class RunFolder extends LockedFolder {
   /**
    * Gives one file of the folder the final name at once, and syncs it to disk meanwhile. The folder is there until that is done:
    * locked, or left by a process that did not finish, whose file may not be on the disk.
-   * @returns what settles when the file is on the disk; the file is deleted if it cannot be
+   * @returns what is fulfilled when the file is on the disk; it is deleted if it cannot be, or the folder stays
    * @throws OutputError if the name has been taken
    */
   async commitFileEarly(name: string): Promise<{ readonly synced: Promise<void> }> {
@@ -149,14 +153,14 @@ export class RunFolder extends LockedFolder {
     const sync = async () => {
       await syncFile(this.path, "r");
       await syncFolder(dirname(this.path));
-      // In one step, as a folder without a lock means that this was not done.
-      await rename(this.partial, this.#discarded);
     };
+    // In this order: where the file cannot be deleted, the folder without a lock says that it may not be whole.
     const synced = sync()
-      .catch(() => rm(this.path, { force: true }).finally(() => this.discard()))
-      // The next folder of that name is another process's.
-      .finally(() => this.close())
-      .finally(() => rm(this.#discarded, { recursive: true, force: true }));
+      .catch(() => rm(this.path, { force: true }))
+      .then(() => this.discard())
+      .catch(() => this.close())
+      // Nobody has to wait for it, and the next run does what this one could not do.
+      .catch(() => undefined);
     return { synced };
   }
 
@@ -176,6 +180,8 @@ export class RunFolder extends LockedFolder {
 
   /** Unlocks and deletes the folder. */
   async discard(): Promise<void> {
+    // A kill may have left one, which would be in the way.
+    await rm(this.#discarded, { recursive: true, force: true });
     // In one step and locked until then: a process that waits for the lock would take a folder that is being deleted.
     const place = await rename(this.partial, this.#discarded).then(
       () => this.#discarded,

@@ -13,4 +13,4 @@ export {
 export { removedAdvice } from "./removed.js";
 export { redactor } from "./secrets.js";
 export { closest, didYouMean, suggestName } from "./spelling.js";
-export { shellQuote, visible, write } from "./terminal.js";
+export { endLine, shellQuote, visible, write } from "./terminal.js";

@@ -1,7 +1,7 @@
 // Foreign text on a terminal.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { visible } from "./terminal.js";
+import { endLine, visible, write } from "./terminal.js";
 
 it("shows control characters, and keeps text and our colors", () => {
   expect(visible("\u001b[2J\u001b]0;title\u0007\u009b1A\u007f\rover")).toBe("␛[2J␛]0;title␇\\u009b1A␡␍over");
@@ -21,4 +21,16 @@ it("leaves no control character in any text, and is idempotent", () => {
     }),
     { numRuns: 50 },
   );
+});
+
+it("ends a line that was begun, once", () => {
+  const written: string[] = [];
+  const stream = { write: (text: string) => written.push(text) } as unknown as NodeJS.WritableStream;
+  endLine(stream);
+  for (const text of ["An answer", " of a", ""]) write(stream, text);
+  endLine(stream);
+  endLine(stream);
+  write(stream, "A line\n");
+  endLine(stream);
+  expect(written.join("")).toBe("An answer of a\nA line\n");
 });

@@ -3,12 +3,23 @@
 /** The rest of the escape sequences that layergraft prints, with picocolors and in heatmaps. */
 const STYLE = /\[(?:[0-4]|2[1-4]|3\d|9[0-7]|48;2(?:;\d{1,3}){4})m/y;
 
+/** Streams whose last text did not end its line. */
+const midLine = new WeakSet<NodeJS.WritableStream>();
+
 /**
  * Prints text. Everything that a process of layergraft prints passes here, as names, answers and messages may have control
  * characters.
  */
 export function write(stream: NodeJS.WritableStream, text: string): void {
   stream.write(visible(text, { styles: true }));
+  if (text === "") return;
+  if (text.endsWith("\n")) midLine.delete(stream);
+  else midLine.add(stream);
+}
+
+/** Ends the line of a stream, such as of an answer that was interrupted; does nothing where it has ended. */
+export function endLine(stream: NodeJS.WritableStream): void {
+  if (midLine.has(stream)) write(stream, "\n");
 }
 
 export function shellQuote(word: string): string {

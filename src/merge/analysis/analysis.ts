@@ -1,6 +1,13 @@
 // Measures where experts changed from their base (Bandarkar et al., arXiv 2410.01335, section 3.2).
 
-import { compareParts, type Part, requireUnchanged, type SourceOptions } from "../../formats/checkpoint/index.js";
+import {
+  type Checkpoint,
+  compareParts,
+  isMatrix,
+  type Part,
+  requireUnchanged,
+  type SourceOptions,
+} from "../../formats/checkpoint/index.js";
 import { elementCount, groupBy, RecipeError } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { type Leaf, leavesOf } from "../../tensor/expressions/index.js";
@@ -19,6 +26,7 @@ import { keepSketch } from "../plan/budget.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
 import { compareWeights } from "../plan/relatedness.js";
 import { resolveSource } from "../recipe/inner-recipes.js";
+import { isCounted } from "./counted.js";
 import { type PaperLikeness, paperLikeness } from "./paper-maps.js";
 import { autoThreshold, countOverlap, countRows, jaccard, type RowOverlap, type ThresholdSpec } from "./thresholds.js";
 import { type TrainingSigns, trainingSigns } from "./training-signs.js";
@@ -85,10 +93,10 @@ export interface Analysis {
   /** One value per expert; they differ only for `auto`. */
   readonly thresholds: readonly { readonly name: string; readonly values: readonly number[] }[];
   readonly tensors: readonly TensorAnalysis[];
-  /** Every part of every layer, without biases; `layer` is null outside the layers. */
+  /** Every part of every layer, by its matrices where it has any, without biases; `layer` is null outside the layers. */
   readonly parts: readonly ({ readonly layer: number | null; readonly part: Part } & Figures)[];
   readonly byLayer: readonly ({ readonly layer: number | null } & Figures)[];
-  /** The attention and feed-forward matrices of all layers: the rows of every figure, and those that `auto` looks at. */
+  /** The matrices of all layers: the rows of every figure, and those that `auto` looks at. */
   readonly matrices: Figures;
   /** The whole model, with embeddings, norms and biases. */
   readonly total: Figures;
@@ -132,6 +140,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   const names = Object.keys(options.experts);
   if (names.length === 0) throw RecipeError.at({ field: "experts" }, "an analysis needs at least one expert");
   requireDistinct(names);
+  requireThresholdsOf(names, thresholds);
 
   const builder = new OperandBuilder(folder, hub);
   await builder.open(base, "base", { isBase: true });
@@ -191,8 +200,12 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     }));
   };
 
-  // A bias is a single row and would count as much as each of its matrix's thousands of rows.
-  const withoutBiases = counted.filter(({ tensor, shape }) => shape.length > 1 || !tensor.endsWith(".bias"));
+  // A vector is a single row and would count as much as each of a matrix's thousands of rows.
+  const keyOf = ({ layer, part }: TensorDelta) => `${layer} ${part}`;
+  const withMatrices = new Set(counted.filter((one) => isMatrix(one.tensor, one)).map(keyOf));
+  const ofParts = counted.filter((one) =>
+    withMatrices.has(keyOf(one)) ? isMatrix(one.tensor, one) : !one.tensor.endsWith(".bias"),
+  );
   const rows = new Map(
     deltas.flatMap(({ tensor, experts }) =>
       names.map((name, i) => [`${name}/${tensor}`, experts[i]?.rows ?? new Float32Array()] as const),
@@ -211,16 +224,16 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     ...maps,
     paper: paperLikeness(maps, rows),
     training: trainingSigns(tensors, names),
-    parts: grouped(withoutBiases, ({ layer, part }) => `${layer} ${part}`).sort(
+    parts: grouped(ofParts, keyOf).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),
     byLayer: grouped(counted, ({ layer }) => `${layer}`)
       .map(({ part: _, ...rest }) => rest)
       .sort((a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers)),
-    matrices: figures(counted.filter(isProjection), names),
+    matrices: figures(counted.filter(isCounted), names),
     total: figures(counted, names),
     skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
-    warnings: [...unrelated, ...warningsOf(deltas, names)],
+    warnings: [...unrelated, ...uncounted(counted, root.lead.checkpoint), ...warningsOf(deltas, names)],
   };
   return { analysis, rows };
 }
@@ -235,21 +248,30 @@ function requireDistinct(names: readonly string[]): void {
   if (problems.length > 0) throw new RecipeError("Rename these experts:", problems, { field: "experts" });
 }
 
+/** Before weights are read, which may take an hour. */
+function requireThresholdsOf(names: readonly string[], specs: readonly ThresholdSpec[]): void {
+  const named = specs.flatMap(({ value }) => (typeof value === "object" ? Object.keys(value) : []));
+  const unknown = named.find((name) => !names.includes(name));
+  const twice = named.find((name, i) => named.indexOf(name) !== i);
+  const wrong = unknown ?? twice;
+  if (wrong === undefined) return;
+  const message =
+    unknown === undefined
+      ? `threshold: ${wrong} has several; give one for each expert`
+      : `threshold: there is no expert ${JSON.stringify(unknown)}; there are ${names.join(", ")}`;
+  throw RecipeError.at({ field: "threshold", actual: wrong }, message);
+}
+
 function resolveThresholds(
   specs: readonly ThresholdSpec[],
   deltas: readonly TensorDelta[],
   names: readonly string[],
 ): Analysis["thresholds"] {
   const rowsOf = (expert: number) =>
-    deltas.filter(isProjection).map((delta) => delta.experts[expert]?.rows ?? new Float32Array());
+    deltas.filter(isCounted).map((delta) => delta.experts[expert]?.rows ?? new Float32Array());
   const all = [...names.keys()];
   const ofExperts = specs.filter(({ value }) => typeof value === "object");
   const own = new Map(ofExperts.flatMap(({ value }) => Object.entries(value)));
-  const unknown = [...own.keys()].find((name) => !names.includes(name));
-  if (unknown !== undefined) {
-    const message = `threshold: there is no expert ${unknown}; there are ${names.join(", ")}`;
-    throw RecipeError.at({ field: "threshold", actual: unknown }, message);
-  }
   const joined = { name: ofExperts.map(({ name }) => name).join(", "), value: Object.fromEntries(own) };
   const one = specs.flatMap((spec) => (spec === ofExperts[0] ? [joined] : ofExperts.includes(spec) ? [] : [spec]));
   return one.map(({ name, value }) => {
@@ -261,13 +283,6 @@ function resolveThresholds(
     return { name, values: all.map(() => common) };
   });
 }
-
-/** Whether a part of a layer is a projection of attention or feed-forward. */
-export const isInProjection = ({ layer, part }: { readonly layer: number | null; readonly part: Part }): boolean =>
-  layer !== null && part.endsWith("_proj");
-
-/** Matrices of attention and feed-forward, which are the cells of all figures; a bias is a single row. */
-const isProjection = (tensor: TensorDelta): boolean => isInProjection(tensor) && tensor.shape.length > 1;
 
 /** A tensor with its row counts, computed once for all groups that include it. */
 interface CountedTensor extends TensorDelta {
@@ -321,6 +336,13 @@ function deltaFigures(deltas: readonly CountedTensor[], expert: number, elements
     nonFinite: own.reduce((count, delta) => count + delta.nonFinite, 0),
     shares: above.map((count) => (finite > 0 ? count / finite : 0)),
   };
+}
+
+/** Why the map is empty, where it is. */
+function uncounted(tensors: readonly CountedTensor[], { name, withoutLayers }: Checkpoint): string[] {
+  if (tensors.some(isCounted)) return [];
+  const why = withoutLayers ?? "its layers have no matrices";
+  return [`no row of ${name} is in the map, as ${why}; analysis.json has the figures of every tensor`];
 }
 
 function warningsOf(deltas: readonly TensorDelta[], names: readonly string[]): string[] {

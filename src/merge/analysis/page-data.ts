@@ -2,7 +2,8 @@ import type { Part } from "../../formats/checkpoint/index.js";
 import { groupBy } from "../../kit/index.js";
 import { concatenate, pairsOf } from "../../tensor/streaming/index.js";
 import type { Analysis, AnalysisWithRows } from "./analysis.js";
-import { columnName, projectionColumns } from "./analysis-views.js";
+import { columnName, matrixColumns } from "./analysis-views.js";
+import { isCounted } from "./counted.js";
 import { paperMaps } from "./paper-maps.js";
 import { autoThreshold, countOverlap } from "./thresholds.js";
 
@@ -67,13 +68,10 @@ const STEPS = 200;
 
 export function pageData({ analysis, rows }: AnalysisWithRows): AnalysisPage {
   const { base, architecture, layers, rowAxis, experts, warnings } = analysis;
-  const columns = projectionColumns(analysis);
+  const columns = matrixColumns(analysis);
   const grid = <T>(make: (layer: number, column: Part) => T): T[][] =>
     Array.from({ length: layers }, (_, layer) => columns.map((column) => make(layer, column)));
-  const tensors = groupBy(
-    analysis.tensors.filter(({ layer, shape }) => layer !== null && shape.length > 1),
-    ({ layer, part }) => `${layer} ${part}`,
-  );
+  const tensors = groupBy(analysis.tensors.filter(isCounted), ({ layer, part }) => `${layer} ${part}`);
   const parts = new Map(analysis.parts.map((one) => [`${one.layer} ${one.part}`, one]));
   const rowsOf = experts.map((expert) =>
     grid((layer, column) => {

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { groupBy } from "../../kit/index.js";
 import type { Analysis } from "./analysis.js";
 import { columnName } from "./analysis-views.js";
+import { isCounted } from "./counted.js";
 import { countRows, THRESHOLD_PRESETS } from "./thresholds.js";
 
 type Cells = readonly (readonly (number | null)[])[];
@@ -81,10 +82,7 @@ export function paperLikeness(
 ): PaperLikeness[] {
   const { columns, experts: published } = readPublished();
   const byKind = groupBy(published, ({ kind }) => kind);
-  const matrices = groupBy(
-    analysis.tensors.filter(({ layer, shape }) => layer !== null && shape.length > 1),
-    ({ layer, part }) => `${layer} ${columnName(part)}`,
-  );
+  const matrices = groupBy(analysis.tensors.filter(isCounted), ({ layer, part }) => `${layer} ${columnName(part)}`);
   const presets = Object.entries(THRESHOLD_PRESETS).filter(
     ([name]) => !analysis.thresholds.some((one) => one.name === name),
   );

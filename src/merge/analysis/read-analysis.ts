@@ -7,6 +7,7 @@ import { readJsonObject } from "../../kit/files/index.js";
 import { elementCount, FormatError, usageError } from "../../kit/index.js";
 import { concatenate } from "../../tensor/streaming/index.js";
 import { columnName } from "./analysis-views.js";
+import { isCounted } from "./counted.js";
 
 /** More than any matrix has. */
 const MAX_ROWS = 100_000_000;
@@ -49,7 +50,7 @@ export async function mostChangedRows(
   if (!data) throw new FormatError(`${file} is not an analysis of this version; measure again`, { file });
   const { experts, tensors } = data;
   const names = tensors
-    .filter((one) => one.layer === layer && columnName(one.part) === column && one.shape.length > 1)
+    .filter((one) => one.layer === layer && columnName(one.part) === column && isCounted(one))
     .map(({ tensor }) => tensor);
   if (names.length === 0) throw usageError(`Layer ${layer} has no matrix ${column}.`);
   const rows = await openSafetensors(join(folder, "rows.safetensors"));

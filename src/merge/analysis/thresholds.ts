@@ -9,7 +9,7 @@ export const THRESHOLD_PRESETS: Readonly<Record<string, number>> = { paper: 1.9e
 const AUTO_SHARE = 1 / 8;
 
 export const AUTO_RULE =
-  "87.5th percentile of row change in the expert's attention and feed-forward matrices, as in the published tables";
+  "87.5th percentile of row change in the matrices of the expert's layers, as in the published tables";
 
 /**
  * A requested threshold: a positive number; computed from the rows of each expert, or of all experts together; or numbers by the name

@@ -3,6 +3,7 @@
 import { elementCount } from "../../kit/index.js";
 import { formatPercent } from "../../kit/printing/index.js";
 import type { TensorAnalysis } from "./analysis.js";
+import { isCounted } from "./counted.js";
 
 /**
  * `mostly-unchanged`: of the matrices in the layers that it changed, most weights are exactly the base's. `matrices-only`: nothing
@@ -28,12 +29,12 @@ export interface TrainingSigns {
 const MOSTLY_UNCHANGED = 0.5;
 
 export function trainingSigns(
-  tensors: readonly Pick<TensorAnalysis, "shape" | "layer" | "experts">[],
+  tensors: readonly Pick<TensorAnalysis, "tensor" | "shape" | "layer" | "part" | "experts">[],
   experts: readonly string[],
 ): TrainingSigns[] {
   return experts.map((expert, i) => {
     const changed = tensors.filter((tensor) => (tensor.experts[i]?.exactZeroShare ?? 1) < 1);
-    const matrices = changed.filter(({ layer, shape }) => layer !== null && shape.length > 1);
+    const matrices = changed.filter(isCounted);
     const elements = matrices.reduce((sum, { shape }) => sum + elementCount(shape), 0);
     const equal = matrices.reduce(
       (sum, { shape, experts: all }) => sum + (all[i]?.exactZeroShare ?? 1) * elementCount(shape),
@@ -52,9 +53,9 @@ export function trainingSentences(found: readonly TrainingSigns[]): string[] {
   return found.flatMap(({ expert, signs, unchangedShare }) => [
     ...(signs.includes("mostly-unchanged")
       ? [
-          `${expert}: ${formatPercent(unchangedShare ?? 0)} of the weights in its matrices are exactly the base's, as small updates ` +
-            "round away in 16 bits. GRPO and fine-tuning at a low rate both look like this. GRPO experts are reported to merge " +
-            "badly (arXiv 2606.18521): evaluate what you merge.",
+          `${expert}: ${formatPercent(unchangedShare ?? 0)} of the weights in its matrices are exactly the base's. GRPO and ` +
+            "fine-tuning at a low rate look like this, as small updates round away in 16 bits; so does sparse fine-tuning. GRPO " +
+            "experts are reported to merge badly (arXiv 2606.18521): evaluate what you merge.",
         ]
       : []),
     ...(signs.includes("matrices-only")

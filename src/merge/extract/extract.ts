@@ -38,6 +38,7 @@ export interface ExtractionOutput {
 
 const FILES: readonly string[] = [ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md", "extraction.json", "heatmap.svg"];
 const FACTORS_FILE = "factors";
+const SMALL_ELEMENTS = 2 ** 20;
 
 /**
  * Extracts an adapter and writes it as PEFT does, with a model card, extraction.json and heatmap.svg: float32 factors, equal
@@ -84,20 +85,22 @@ async function extractInto(
   const { seed = 0, linearOnly = false, signal, onProgress, threads, memory } = options;
   const controls = { signal, onProgress, threads, memory };
   const resolver = new Resolver(builder.sources, measured);
-  const changed = await measureChanges([...linear, ...others], resolver, controls);
-  const isLinear = new Set(linear.map(({ tensor }) => tensor));
-  const [weights, rest] = [
-    changed.filter((one) => isLinear.has(one.tensor)),
-    changed.filter((one) => !isLinear.has(one.tensor)),
-  ];
+  // What an adapter cannot hold is read first, norms and routers before embeddings and experts, as it may refuse the whole model.
+  const bySize = others.toSorted((a, b) => elementCount(a.shape) - elementCount(b.shape));
+  const small = bySize.filter(({ shape }) => elementCount(shape) <= SMALL_ELEMENTS);
+  const rest: ChangedPair[] = [];
+  for (const some of [small, bySize.slice(small.length)]) {
+    rest.push(...(await measureChanges(some, resolver, controls)));
+    if (!linearOnly && rest.length > 0) requireSavable(rest, opened);
+  }
+  const saved = linearOnly ? [] : rest;
+  const weights = await measureChanges(linear, resolver, controls);
   if (weights.length === 0) {
     throw new CheckpointError(
       `${opened.model} and ${base.lead.checkpoint.name} have equal linear weights, so there is nothing to extract.`,
     );
   }
   const isTransposed = requireOneOrientation(weights);
-  const saved = linearOnly ? [] : rest;
-  if (saved.length > 0) requireSavable(saved, opened);
 
   const scratch = join(folder, FACTORS_FILE);
   const stored = await decompose(weights, scratch, resolver, options);

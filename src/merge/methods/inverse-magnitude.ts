@@ -1,8 +1,8 @@
 // Weights by the inverse magnitude of what an expert changed (Bandarkar et al., arXiv 2410.01335).
-import { CheckpointError, elementCount, type Shape } from "../../kit/index.js";
+import { CheckpointError, elementCount } from "../../kit/index.js";
 import type { Weight } from "../../tensor/expressions/index.js";
-import { defineCombination, type Totals } from "../../tensor/measurements/index.js";
-import { isMeasurable, type Operand, type PlanContext, tensorOf } from "./operand.js";
+import { defineCombination, rowLayout, type Totals } from "../../tensor/measurements/index.js";
+import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";
 
 interface Rows {
   readonly rows: number;
@@ -42,19 +42,16 @@ export function inverseMagnitude(expert: Operand, base: Operand, context: PlanCo
     minus: counted.map(([name]) => tensorOf(base, name).value),
     combine: magnitude.with({
       label: expert.label,
-      tensors: counted.map(([name, { shape }]) => rowsOf(shape, tensorOf(base, name).transposed)),
+      tensors: counted.map(([name]) => rowsOf(name, tensorOf(base, name))),
     }),
   });
   return { measured, inverse: true };
 }
 
-/**
- * Number of rows of a tensor and of elements per row. A row is an input feature: a weight [out, in] has `in` rows, each of
- * `out`; a vector is one row. Matrices stacked along leading axes count separately.
- * @param transposed whether the matrix is stored [in, out]
- */
-function rowsOf(shape: Shape, transposed = false): Rows {
-  if (shape.length < 2) return { rows: 1, length: shape[0] ?? 1 };
-  const [length = 1, width = 1] = transposed ? shape.slice(-2).reverse() : shape.slice(-2);
-  return { rows: elementCount(shape.slice(0, -2)) * width, length };
+/** Number of rows of a tensor and of elements per row. A row is an input feature: a weight [out, in] has `in` rows. */
+function rowsOf(tensor: string, { shape, part, transposed }: OperandTensor): Rows {
+  const { matrices, axis } = rowLayout({ tensor, shape, part, transposed }, "input");
+  const [elements, width] = [elementCount(shape), shape.at(-1) ?? 1];
+  const rows = axis === "vector" ? 1 : axis === "rows" ? elements / width : matrices * width;
+  return { rows, length: elements / rows };
 }

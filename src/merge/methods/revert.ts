@@ -2,9 +2,9 @@
 // section 3.3; "train everything, then revert" of arXiv 2505.18356.
 
 import { z } from "zod";
-import { RecipeError } from "../../kit/index.js";
+import { elementCount, RecipeError } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
-import { hasRows, rowsAlong } from "../../tensor/measurements/index.js";
+import { hasRows, rowLayout } from "../../tensor/measurements/index.js";
 import { layersField, parseLayers } from "./layers.js";
 import { defineMethod, sourceField } from "./method.js";
 import { copyTensor, type Operand, type OperandTensor, tensorOf } from "./operand.js";
@@ -100,13 +100,14 @@ export const revert = defineMethod({
         axis: rows,
         threshold,
       });
+      const { matrices, axis } = rowLayout({ tensor: name, ...tensor }, rows);
       const select: Value = {
         op: "select",
         // The mask selects changed rows: they stay the expert's, or with keep become the base's.
         of: keep ? [from, value] : [value, from],
         mask: measurement.measured,
-        axis: tensor.shape.length < 2 ? "rows" : rowsAlong(rows, tensor.transposed === true),
-        matrix: tensor.shape.slice(-2).reduce((product, extent) => product * extent, 1),
+        axis: axis === "columns" ? "columns" : "rows",
+        matrix: elementCount(tensor.shape) / matrices,
       };
       return { ...tensor, value: select, origin: [expert.label, base.label] };
     };

@@ -115,9 +115,8 @@ export function compileWrite(
         return [{ kind: "copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), to }];
       }
       const base = baseOf(step, resolver, sources);
-      return [
-        { kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to, ...(base ? { base } : {}) },
-      ];
+      const measured = base ? { base, isNorm: tensor.shape.length === 1 } : {};
+      return [{ kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to, ...measured }];
     }),
   );
   return { inputs: resolver.inputs, outputs: paths, jobs };

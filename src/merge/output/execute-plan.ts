@@ -119,7 +119,8 @@ function roundingOf(outcome: RunResult, jobs: readonly Job[]): Rounding {
   for (const [i, pieces] of resultsByJob(outcome, jobs.length).entries()) {
     const job = jobs[i];
     if (job?.kind !== "write" || !job.base) continue;
-    for (const piece of pieces) rounding.addSums(job.to.dtype as "BF16" | "F16", [...piece.subarray(2)]);
+    const dtype = job.to.dtype as "BF16" | "F16";
+    for (const piece of pieces) rounding.addSums(dtype, [...piece.subarray(2)], job.isNorm);
   }
   return rounding;
 }

@@ -10,11 +10,11 @@ import {
   unquantise,
 } from "../../formats/checkpoint/index.js";
 import { isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
-import { DTYPE_BY_TORCH_NAME, isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
+import { isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import { hasOperation, leavesOf, sourcesRead } from "../../tensor/expressions/index.js";
 import { measuredSources } from "../../tensor/measurements/index.js";
-import type { OperandTensor } from "../methods/operand.js";
+import type { Operand } from "../methods/operand.js";
 import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
 import { settleRecipe } from "../recipe/inner-recipes.js";
@@ -25,6 +25,7 @@ import { chooseBlocks, withinBudget } from "./budget.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { planFp8 } from "./fp8-plan.js";
 import { OperandBuilder } from "./operand-builder.js";
+import { withDType } from "./output-dtypes.js";
 import { compareWeights, type Relatedness } from "./relatedness.js";
 import { copiesCodes, keepsTogether } from "./stored-plan.js";
 
@@ -165,7 +166,7 @@ class Planner {
     const merged = builder.merge(this.#recipe, "");
     if (merged.layerOrder) requireStackable(merged.lead.checkpoint, merged.layerOrder);
     const recipe = withDefaults(this.#recipe, merged.layers);
-    const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
+    const steps = this.#steps(merged);
     // Rejects unsupported arithmetic before weights are read.
     const [mixed, others] = [this.#mixedDTypes(steps), this.#uncomputable(steps)];
     const problems = [...mixed, ...others];
@@ -184,7 +185,7 @@ class Planner {
     const isSuspicious = changes !== undefined && changes.byLanguage > changes.layers / 2;
     if (isSuspicious) {
       builder.note(
-        `language changed ${changes.byLanguage} of the ${plural(changes.layers, "layer")} that are taken from task more than task did; check that the experts are not swapped`,
+        `of ${plural(changes.layers, "layer")} from task, language changed ${changes.byLanguage} more than task did; check that the experts are not swapped`,
       );
     }
     const packed = steps.filter(
@@ -234,10 +235,13 @@ class Planner {
     }
   }
 
-  #step(tensor: string, { dtype, shape, layer, part, origin, value }: OperandTensor): Step {
+  #steps({ tensors, lead }: Operand): readonly Step[] {
     const { dtype: asked } = this.#recipe;
-    const converted = asked !== "keep" && asked !== "fp8" && isFloatDType(dtype) ? DTYPE_BY_TORCH_NAME[asked] : dtype;
-    return { tensor, dtype: converted, shape, layer, part, origin, value };
+    const steps = [...tensors].map(([tensor, { transposed: _, ...from }]): Step => ({ tensor, ...from }));
+    if (asked === "keep" || asked === "fp8") return steps;
+    const converted = withDType(steps, asked, lead.checkpoint, this.#builder.merged);
+    for (const note of converted.notes) this.#builder.note(note);
+    return converted.steps;
   }
 
   /** With `dtype: keep`, each tensor must have the same dtype in all sources; with `fp8`, each that none has as codes. */

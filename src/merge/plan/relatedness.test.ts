@@ -94,7 +94,7 @@ describe("experts of a swap that look swapped", () => {
     const suspicious = await swapOf(ends, middle, { base });
     expect(suspicious.suspicion).toEqual({ byLanguage: 3, layers: 3 });
     expect(suspicious.notes).toEqual([
-      "language changed 3 of the 3 layers that are taken from task more than task did; check that the experts are not swapped",
+      "of 3 layers from task, language changed 3 more than task did; check that the experts are not swapped",
     ]);
     // A large change of one layer of several does not count.
     const first = await scaled("first", 2, [0, 1]);

@@ -49,7 +49,7 @@ export const outputFields = {
     .enum(OUTPUT_DTYPES)
     .default("keep")
     .describe(
-      "dtype of the result; `keep` leaves each tensor as it is in the sources, `fp8` encodes matrices as an FP8 source does, or by blocks of 128",
+      "dtype of the result, but for tensors that need float32, such as the bias of a router; `keep` leaves each tensor as it is in the sources, `fp8` encodes matrices as an FP8 source does, or by blocks of 128",
     ),
   as: z
     .enum(OUTPUT_FORMS)

@@ -1,7 +1,6 @@
 // Multiplies an expression out to one weighted sum, and binds its tensors to files and offsets for a streaming program.
 
 import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
-import type { CodedValues } from "../../formats/quantised/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
 import type { KernelDType } from "../../kernels/index.js";
 import { elementCount, type Shape } from "../../kit/index.js";
@@ -140,7 +139,7 @@ export class Resolver {
     return tensor.lowRank ? { ...stored, lowRank: this.#lowRank(tensor.lowRank) } : stored;
   }
 
-  #coded({ code, scales, second, zeros, groups, ...form }: CodedValues): CodedTerm {
+  #coded({ code, scales, second, zeros, groups, ...form }: NonNullable<CheckpointTensor["coded"]>): CodedTerm {
     const others = Object.entries({ second, zeros, groups }).flatMap(([name, one]) =>
       one ? [[name, this.place(one)]] : [],
     );

@@ -19,7 +19,7 @@ export {
   type ExpertDelta,
   isAnalyzable,
   type RowAxis,
-  rowsAlong,
+  rowLayout,
   type TensorDelta,
   type TensorToAnalyze,
 } from "./row-changes.js";

@@ -2,7 +2,7 @@
 // A row is an input feature (a column of the stored [out, in] matrix) by default, as in the paper, or an output
 // feature; a vector is one row.
 
-import type { Part } from "../../formats/checkpoint/index.js";
+import { isMatrix, type Part } from "../../formats/checkpoint/index.js";
 import { elementCount, isFloatDType, type Shape } from "../../kit/index.js";
 import type { Leaf, Measured, Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
@@ -128,13 +128,12 @@ function matricesOf(shape: Shape): Shape {
 
 /** The jobs that analyse one tensor: one, or one per matrix of a stack. */
 export function analyzeJobs(
-  tensor: { readonly tensor: string; readonly shape: Shape; readonly transposed: boolean },
+  tensor: RowTensor,
   base: Evaluation,
   experts: readonly Evaluation[],
   rows: RowAxis,
 ): AnalyzeJob[] {
-  const matrices = tensor.shape.slice(0, -2).reduce((product, extent) => product * extent, 1);
-  const axis = tensor.shape.length < 2 ? "vector" : rowsAlong(rows, tensor.transposed);
+  const { matrices, axis } = rowLayout(tensor, rows);
   return Array.from({ length: matrices }, (_, i) => ({
     kind: "analyze",
     name: tensor.tensor,
@@ -144,9 +143,31 @@ export function analyzeJobs(
   }));
 }
 
-/** Axis of the features in the stored matrix, [out, in] unless transposed. */
-export function rowsAlong(rows: RowAxis, transposed: boolean): "rows" | "columns" {
-  return (rows === "input") === transposed ? "rows" : "columns";
+/** What says which elements of a tensor are a row. */
+export interface RowTensor {
+  readonly tensor: string;
+  readonly shape: Shape;
+  readonly part: Part;
+  /** Whether it is stored [in, out] instead of [out, in]. */
+  readonly transposed?: boolean | undefined;
+}
+
+/** Rows of a tensor: how many matrices it is cut into, and along which axis of each a row lies. */
+export interface RowLayout {
+  readonly matrices: number;
+  readonly axis: AnalyzeJob["axis"];
+}
+
+/**
+ * Which elements of a tensor are a row. A vector is one, and so is each of several in one tensor, such as the biases of
+ * all experts. A convolution of each channel by itself, [channels, 1, taps], has a row for each channel, on either axis.
+ */
+export function rowLayout({ tensor, shape, part, transposed = false }: RowTensor, rows: RowAxis): RowLayout {
+  if (shape.length < 2) return { matrices: 1, axis: "vector" };
+  const isByChannel = shape.length === 3 && shape[1] === 1;
+  if (isByChannel || !isMatrix(tensor, { part, shape })) return { matrices: 1, axis: "rows" };
+  const matrices = elementCount(shape.slice(0, -2));
+  return { matrices, axis: (rows === "input") === transposed ? "rows" : "columns" };
 }
 
 /** Mean absolute change of every row of a tensor, from the totals of its jobs. */

@@ -75,8 +75,15 @@ function* measureChanges(
   binding: Binding,
 ): Measuring<Float32Array[]> {
   const jobsOf = tensors.map(({ tensor, shape, value, base }) => {
-    const transposed = leavesOf(base).some((leaf: Leaf) => binding.tensor(leaf).transposed === true);
-    return analyzeJobs({ tensor, shape, transposed }, binding.evaluation(base), [binding.evaluation(value)], axis);
+    const leaves = leavesOf(base).map((leaf: Leaf) => binding.tensor(leaf));
+    const transposed = leaves.some((leaf) => leaf.transposed === true);
+    const part = leaves[0]?.part ?? "other";
+    return analyzeJobs(
+      { tensor, shape, part, transposed },
+      binding.evaluation(base),
+      [binding.evaluation(value)],
+      axis,
+    );
   });
   const totals = (yield { jobs: jobsOf.flat() }) as readonly AnalyzedPiece[];
   let at = 0;

@@ -94,3 +94,11 @@ test("a matrix that takes more than 4 GiB of kernels is refused by name, whateve
   expect(refused).toThrow(LayergraftError);
   expect(refused).toThrow(/^down_proj is computed as a whole matrix, which takes 4\.\d+ GB of a WebAssembly memory/);
 });
+
+test("a thread that needs more than the default budget gets it, up to 1 GB", () => {
+  addArithmetic([isoRule]);
+  const needed = requireThreadMemory(programOf(2000, 2000));
+  expect(needed).toBeGreaterThan(256e6);
+  expect(() => requireThreadMemory(programOf(2000, 2000), 256e6)).toThrow(/a memory budget of 256 MB is too small/);
+  expect(() => requireThreadMemory(programOf(8192, 8192))).toThrow(/a memory budget of 1.0\d* GB is too small/);
+});

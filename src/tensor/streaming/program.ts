@@ -1,6 +1,6 @@
 // A streaming pass as plain data: where bytes are, how they are combined, and where results go.
 
-import type { CheckpointTensor, LowRankForm } from "../../formats/checkpoint/index.js";
+import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
 import type { CodedForm } from "../../formats/quantised/index.js";
 import type { RemoteFile } from "../../formats/safetensors/index.js";
 import { bytesPerValue, type Encoding, type KernelDType, type StoredType, type Turn } from "../../kernels/index.js";
@@ -21,7 +21,8 @@ export interface Stored {
 }
 
 /** A low-rank product added to stored values: W + scale * (B A), transposed first where `transposed`. */
-export interface LowRankTerm extends LowRankForm {
+export interface LowRankTerm
+  extends Pick<NonNullable<CheckpointTensor["lowRank"]>, "rank" | "scale" | "transposed" | "experts"> {
   /** [rank, in]; of experts, one below the other */
   readonly a: Stored;
   /** [out, rank]; of experts, [out, rank, experts] */
@@ -188,6 +189,8 @@ export interface WriteJob extends OfValue {
   readonly rounded?: KernelDType;
   /** Values of the base, to measure what of the change survives rounding to a 16-bit type; float32 values, too. */
   readonly base?: Evaluation | undefined;
+  /** Whether the tensor has one dimension, as norms and biases do; with `base`. */
+  readonly isNorm?: boolean;
 }
 
 /**

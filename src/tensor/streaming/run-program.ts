@@ -31,7 +31,7 @@ import { type Emit, PieceWorker, type ThreadReport } from "./thread.js";
 export interface StreamOptions extends CallOptions {
   /** Threads to use. Default: the machine's physical cores, fewer if `memory` is small. Results do not depend on it. */
   readonly threads?: number | undefined;
-  /** Maximum bytes of all buffers together. Default: 256 MB. Node.js itself needs about 60 MB more. */
+  /** Maximum bytes of all buffers together. Default: 256 MB, up to 1 GB if one thread needs it. Node.js itself needs about 60 MB more. */
   readonly memory?: number | undefined;
 }
 
@@ -58,6 +58,8 @@ export interface RunResult extends PieceResults {
 }
 
 const DEFAULT_MEMORY = 256_000_000;
+/** Wide tensors of which an operation takes several at once need more for one thread; what needs more than this is asked for. */
+const MOST_DEFAULT_MEMORY = 1_000_000_000;
 
 // A thread with less to do costs more than it saves.
 const WORTH_THREADS_BYTES = 64e6;
@@ -74,7 +76,7 @@ export async function runProgram(program: Program, options: RunOptions): Promise
   const { signal } = options;
   const pieces = cutIntoPieces(program.jobs);
   const unfed = share(pieces.length, options.done);
-  const memory = options.memory ?? DEFAULT_MEMORY;
+  const memory = options.memory ?? defaultMemory(program);
   // The threads have the other half.
   const feed = isStreamed(program) ? new Feed(program, pieces, unfed.done, memory / 2) : undefined;
   const shared: Shared = feed ? { ...unfed, window: feed.window } : unfed;
@@ -160,13 +162,19 @@ export function memoryPerThread(program: Program): number {
   return workspaceBytes(program) + 2 * COPY_BLOCK_BYTES;
 }
 
+/** Twice what a thread needs where half of it holds fetched bytes. */
+function defaultMemory(program: Program): number {
+  const needed = memoryPerThread(program) * (isStreamed(program) ? 2 : 1);
+  return Math.max(DEFAULT_MEMORY, Math.min(needed, MOST_DEFAULT_MEMORY));
+}
+
 /**
  * Checks that a thread of a program fits its memory.
- * @param memory most bytes of all buffers; default 256 MB
+ * @param memory most bytes of all buffers; default 256 MB, up to 1 GB if one thread needs it
  * @returns bytes of buffers that each thread needs
  * @throws LayergraftError code `memory` if not
  */
-export function requireThreadMemory(program: Program, memory = DEFAULT_MEMORY): number {
+export function requireThreadMemory(program: Program, memory = defaultMemory(program)): number {
   const peak = kernelPeak(program);
   if (peak.job && peak.bytes > MOST_KERNEL_BYTES) {
     const tensor = peak.job.name;

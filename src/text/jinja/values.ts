@@ -1,4 +1,5 @@
 // Values of templates: Python's, as far as chat templates have them.
+import { numberIn, WrittenNumber } from "../../kit/numbers/index.js";
 import { spend, takeEntries } from "./limits.js";
 
 /** A whole number is a bigint, and a float a number. */
@@ -176,11 +177,14 @@ export function fromData(data: unknown): Value {
   spend();
   if (data === null || data === undefined) return null;
   if (typeof data === "number") return Number.isInteger(data) ? BigInt(data) : data;
+  if (data instanceof WrittenNumber) return /[.eE]/.test(data.text) ? data.valueOf() : BigInt(data.text);
   if (typeof data === "string" || typeof data === "boolean" || typeof data === "bigint") return data;
-  if (Array.isArray(data)) return data.map(fromData);
+  if (Array.isArray(data)) return data.map((item, i) => fromData(numberIn(data, i, item)));
   if (typeof data !== "object") return fail(`a value is a ${typeof data}, not plain data`);
   const dict = new Dict();
-  for (const [key, value] of Object.entries(data)) if (value !== undefined) dict.set(key, fromData(value));
+  for (const [key, value] of Object.entries(data)) {
+    if (value !== undefined) dict.set(key, fromData(numberIn(data, key, value)));
+  }
   return dict;
 }
 

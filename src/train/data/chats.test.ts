@@ -11,6 +11,7 @@ import type { Mapped } from "./example.js";
 import { compileMapping, mappingSchema } from "./mapping.js";
 import { prepareData } from "./prepare.js";
 import type { Row } from "./read/index.js";
+import { parseRow } from "./read/json-array.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-chats-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -118,6 +119,18 @@ describe("tools", () => {
     expect(shown({ messages: [user("2+3?"), bare] })).toBe("<user>2+3?;<assistant>[+add{};]");
     for (const role of ["tool", "function", "observation", "ipython", "tool_response"])
       expect(shown({ messages: answered.map((one) => (one.role === "tool" ? { ...one, role } : one)) })).toBe(text);
+  });
+
+  it("keep numbers as a file writes them", () => {
+    const row = (given: string) =>
+      parseRow(`{"messages": [{"role": "user", "content": "2+3?"},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "add", "arguments": ${given}}}]}]}`) as Row;
+    const text = '<user>2+3?;<assistant>[+add{"a": 2.0, "b": [1000.0, 12345678901234567890]};]';
+    const given = '{"a": 2.0, "b": [1e3, 12345678901234567890]}';
+    expect(shown(row(given))).toBe(text);
+    expect(shown(row(JSON.stringify(given)))).toBe(text);
+    const calls = '[{"name": "add", "arguments": {"a": 2.0}}]';
+    expect(shown({ messages: [user("2+3?"), { role: "tool_call", content: calls }] })).toContain('+add{"a": 2.0}');
   });
 
   it("are called in messages of their own, as LLaMA-Factory and ms-swift write them", () => {

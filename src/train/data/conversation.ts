@@ -1,6 +1,7 @@
 // Conversations in a value: messages with role and content, [user, assistant] pairs, or alternating texts; also JSON.
 import { z } from "zod";
 import { isObject, own } from "../../kit/index.js";
+import { parseWritten } from "../../kit/numbers/index.js";
 import { valueAt } from "../../kit/settings/index.js";
 import type { ToolCall } from "../../text/index.js";
 import { EMPTY, hasResponse, keyOf, type Mapped, type Message, RowProblem, type Unmapped } from "./example.js";
@@ -74,7 +75,7 @@ export function messagesIn(value: unknown, at: string, layout: MessageLayout): M
 
 function parseList(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseWritten(text);
   } catch {
     return undefined;
   }

@@ -118,10 +118,12 @@ function wordsFilter({ words, of }: z.output<typeof withoutFilter>["without"]): 
   const patterns = words.map((written) => {
     const begin = written.startsWith("*") ? "" : `(?<!${letter})`;
     const end = written.endsWith("*") ? "" : `(?!${letter})`;
-    return `${begin}${escaped(written.replaceAll("*", ""))}${end}`;
+    const text = escaped(written.replaceAll("*", "").normalize("NFC")).replace(/\s+/g, "\\s+");
+    return `${begin}${text}${end}`;
   });
   const pattern = new RegExp(patterns.join("|"), "iu");
-  const passes = (example: Example) => !messagesOf(example, of).some(({ content }) => pattern.test(content));
+  const passes = (example: Example) =>
+    !messagesOf(example, of).some(({ content }) => pattern.test(content.normalize("NFC")));
   return { name: `free of ${words.join(", ")}`, passes };
 }
 

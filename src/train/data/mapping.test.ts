@@ -306,6 +306,16 @@ describe("filters", () => {
     expect(passing({ words: ["math*"] })).toEqual(["free of math*", [false, true, false, true]]);
     expect(passing({ words: ["*math*", "*数学*"] })).toEqual(["free of *math*, *数学*", [false, false, false, false]]);
     expect(passing({ words: ["math*"], of: "prompt" })[1]).toEqual([false, true, true, true]);
+    // Composed or not, and however many spaces.
+    const passes = (words: readonly string[], content: string) =>
+      filters([{ without: { words } }]).ofExamples[0]?.passes({ messages: [{ role: "user", content }] });
+    for (const [word, text] of [
+      ["\u00e9cole", "e\u0301cole"],
+      ["e\u0301cole", "\u00c9COLE"],
+      ["do the", "do\n  the"],
+    ] as const)
+      expect(passes([word], text), word).toBe(false);
+    expect(passes(["ecole"], "e\u0301cole")).toBe(true);
     expect(passing({ words: ["a.+(b", "do the"] })[1]).toEqual([false, true, true, true]);
     for (const word of ["", "*", "a*b", " a"]) {
       expect(filterSchema.safeParse({ without: { words: [word] } }).success, word).toBe(false);

@@ -1,5 +1,6 @@
 // Tools and calls of them, as data sets write them: objects or JSON texts, with or without `function` around a name.
 import { isObject } from "../../kit/index.js";
+import { parseWritten } from "../../kit/numbers/index.js";
 import type { ToolCall } from "../../text/index.js";
 import { RowProblem } from "./example.js";
 
@@ -7,7 +8,7 @@ import { RowProblem } from "./example.js";
 function parsed(value: unknown, at: string): unknown {
   if (typeof value !== "string") return value;
   try {
-    return JSON.parse(value.trim() || "null");
+    return parseWritten(value.trim() || "null");
   } catch {
     throw new RowProblem(`${at} is not valid JSON`);
   }

@@ -5,8 +5,8 @@ import { type CheckpointTensor, factorNames } from "../../formats/checkpoint/ind
 import { readRange, readTensorPieces, writeSharded } from "../../formats/safetensors/index.js";
 import { Converter, type KeptChange, type KernelDType, Rounding } from "../../kernels/index.js";
 import { exists, readJsonObject, writeFolder } from "../../kit/files/index.js";
-import { bytesPerElement, DTYPE_BY_TORCH_NAME, isFloatDType } from "../../kit/index.js";
-import type { OpenedPlan, Step } from "../../merge/index.js";
+import { bytesPerElement, DTYPE_BY_TORCH_NAME } from "../../kit/index.js";
+import { type OpenedPlan, type Step, withDType } from "../../merge/index.js";
 import { writeCompanions } from "../../merge/output/index.js";
 import { Resolver } from "../../tensor/expressions/index.js";
 import type { Run } from "../run/run-schema.js";
@@ -74,7 +74,7 @@ async function writeWeights(
   rounding: Rounding,
 ): Promise<void> {
   const { base, parameters, dtype, reverted = new Set() } = checkpoint;
-  const asked = base.plan.steps.map((step) => withDType(step, dtype));
+  const asked = savedSteps(base, dtype);
   const isTrained = ({ tensor }: Step) => parameters.has(tensor) && !reverted.has(tensor);
   const resolver = new Resolver(base.sources);
   const isStored = (step: Step) => resolver.stored(step.value)?.dtype === step.dtype;
@@ -105,7 +105,7 @@ async function writeWeights(
           const dtype = step.dtype as KernelDType;
           const before = baseOf(step);
           if (dtype === "F32" || !before) return encodeValues(converter, name, dtype, weights);
-          return encodeMeasured(converter, name, dtype, weights, rounding, before);
+          return encodeMeasured(converter, name, dtype, weights, rounding, { before, isNorm: shape.length === 1 });
         }
         if (!isStored(step)) return computed(step);
         const stored = resolver.stored(step.value) as CheckpointTensor;
@@ -130,8 +130,8 @@ async function writeStopIds(folder: string, stopIds: readonly number[]): Promise
 }
 
 /** Integers and packed numbers keep their type; float64 tensors are trained in float32. */
-function withDType(step: Step, dtype: CheckpointToWrite["dtype"]): Step {
-  if (!isFloatDType(step.dtype)) return step;
-  if (dtype !== "keep") return { ...step, dtype: DTYPE_BY_TORCH_NAME[dtype] };
-  return step.dtype === "F64" ? { ...step, dtype: "F32" } : step;
+function savedSteps({ plan, sources }: OpenedPlan, dtype: CheckpointToWrite["dtype"]): readonly Step[] {
+  const steps = plan.steps.map((step): Step => (step.dtype === "F64" ? { ...step, dtype: "F32" } : step));
+  const lead = sources.get(plan.configFrom);
+  return dtype === "keep" || !lead ? steps : withDType(steps, dtype, lead, sources).steps;
 }

@@ -269,7 +269,7 @@ export function* encodeValues(
 
 /**
  * The same; adds up what rounding keeps of the change.
- * @param before values [from, to) of the base; without it zeros
+ * @param of `before`: values [from, to) of the base; without it zeros. `isNorm`: whether the tensor has one dimension
  */
 export async function* encodeMeasured(
   converter: Converter,
@@ -277,12 +277,12 @@ export async function* encodeMeasured(
   dtype: KernelDType,
   values: Float32Array,
   rounding: Rounding,
-  before?: (from: number, to: number) => Promise<Float32Array>,
+  of: { readonly before?: (from: number, to: number) => Promise<Float32Array>; readonly isNorm?: boolean } = {},
 ): AsyncGenerator<Uint8Array> {
   let from = 0;
   for (const bytes of encodeValues(converter, name, dtype, values)) {
     const to = Math.min(from + ENCODED, values.length);
-    rounding.add(dtype, values.subarray(from, to), bytes, await before?.(from, to));
+    rounding.add(dtype, values.subarray(from, to), bytes, await of.before?.(from, to), of.isNorm);
     yield bytes;
     from = to;
   }

@@ -41,7 +41,7 @@ export function planMasks(opened: OpenedPlan, names: ReadonlySet<string>, share:
 /**
  * The masks of the largest changes. The threshold is that of a sort of all changes; of equal ones, the first are taken, in the
  * order of the model. Weights that did not change are never in a mask. Memory holds one tensor at a time, and the masks.
- * @throws RecipeError if no weight changed
+ * @throws RecipeError if no weight changed, or one of those kept is not finite
  */
 export async function measureMasks({ opened, changes, kept }: MaskPlan, signal?: AbortSignal): Promise<Masks> {
   const { sources } = opened;
@@ -60,7 +60,13 @@ export async function measureMasks({ opened, changes, kept }: MaskPlan, signal?:
     const [before, from] = [at(CUT.places + 2 * i), at(CUT.places + 2 * i + 1)];
     const value: Value = { op: "cut", of: [change], low: at(CUT.low), before, high: at(CUT.high), from };
     const blends = await computeBlends([{ ...step, value, dtype: "F32" }], sources, measured, { signal });
-    masks.set(step.tensor, bitsOf(new Float32Array(blends.get(step.tensor) as SharedArrayBuffer)));
+    const kept = new Float32Array(blends.get(step.tensor) as SharedArrayBuffer);
+    // Infinite changes would count as the largest, and NaN has no place in their order.
+    if (!kept.every(Number.isFinite)) {
+      const message = `mask.from: ${step.tensor} has values that are not finite. Choose an earlier checkpoint`;
+      throw RecipeError.at({ field: "mask.from", tensor: step.tensor }, message);
+    }
+    masks.set(step.tensor, bitsOf(kept));
   }
   return masks;
 }

@@ -51,6 +51,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
 
 interface TrainerParts {
   readonly options: TrainOptions;
+  readonly inputs: Readonly<Record<string, string>>;
   readonly folder: TrainingFolder;
   readonly model: TrainableDecoder;
   readonly optimizer: Optimizer;
@@ -83,14 +84,19 @@ class Trainer {
   }
 
   static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
-    const { run, source, trained, lora, masks, streams, inputs, resume } = options;
+    const { run, source, trained, lora, streams, resume } = options;
     const saved = resume ? await findState(folder.states) : undefined;
-    if (saved) requireSameRun(saved, { configuration: run, inputs });
+    const { data, base } = options.inputs;
+    if (saved) requireSameRun(saved, { configuration: run, inputs: { ...saved.inputs, ...data } });
     else await folder.requireFree(options);
+    // The whole base is read: before a model is opened only where that may refuse it.
+    const given = saved && { ...(await base()), ...data };
+    if (saved && given) requireSameRun(saved, { configuration: run, inputs: given });
     const { threads } = run;
     const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
     try {
-      const optimizer = new Optimizer(model.parameters, run.optimizer, masks);
+      const inputs = given ?? { ...(await base()), ...data };
+      const optimizer = new Optimizer(model.parameters, run.optimizer, await options.masks?.());
       if (saved) await restoreParameters(saved, optimizer.parameters);
       else await model.initialise(optimizer, run.seed);
       // Only now, so that a run that cannot start removes nothing.
@@ -103,7 +109,7 @@ class Trainer {
       for (const [i, position] of progress.position.entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
       const resumed = saved !== undefined;
-      return new Trainer({ options, folder, model, optimizer, log, progress, resumed });
+      return new Trainer({ options, inputs, folder, model, optimizer, log, progress, resumed });
     } catch (error) {
       await model.close();
       throw error;
@@ -280,7 +286,7 @@ class Trainer {
     return {
       progress: this.#progress,
       configuration: this.#parts.options.run as Json,
-      inputs: this.#parts.options.inputs,
+      inputs: this.#parts.inputs,
       parameters: this.#parts.optimizer.parameters.values(),
     };
   }

@@ -50,12 +50,17 @@ export interface TrainOptions {
   /** Names of all tensors that are trained. */
   readonly trained: ReadonlySet<string>;
   readonly lora?: LoraPlan | undefined;
-  /** Elements of the tensors that are trained. Default: all. */
-  readonly masks?: Masks | undefined;
+  /** Measures which elements of the tensors are trained; called once nothing else refuses the run. Default: all. */
+  readonly masks?: (() => Promise<Masks>) | undefined;
   readonly holdout: readonly TokenBatch[];
   /** Names of the tensors to reset to the base in a checkpoint of their own. */
   readonly revert?: ReadonlySet<string> | undefined;
-  readonly inputs: Readonly<Record<string, string>>;
+  /** Digests of what a run reads, by names for messages. */
+  readonly inputs: {
+    readonly data: Readonly<Record<string, string>>;
+    /** Reads the whole base, so it is called once nothing else refuses the run. */
+    readonly base: () => Promise<Readonly<Record<string, string>>>;
+  };
   /** Resume an interrupted run in `out`, to the same weights. Default: false. */
   readonly resume?: boolean | undefined;
   /** Replace an earlier run in `out`. Default: false. */

@@ -258,6 +258,19 @@ describe("settleRun", () => {
     ]);
   });
 
+  it("notes a decay of one step, at which the rate is still full", () => {
+    const notes = (steps: number, schedule: object) =>
+      settleRun(checkRun({ ...SMALL, steps, optimizer: { lr: 1e-4 }, schedule }), LLAMA, {
+        samples: 100,
+        sequences: 100,
+      }).notes;
+    const found = notes(5, { kind: "wsd" });
+    expect(found.join()).toMatch(/^the decay of wsd is 1 of 5 steps, at the full rate, so the rate never falls; raise/);
+    expect(notes(8, { kind: "wsd" })).toEqual([]);
+    expect(notes(10_000, { kind: "wsd", decay_share: 0 })).toHaveLength(1);
+    expect(notes(5, { kind: "linear" })).toEqual([]);
+  });
+
   it("reports a warmup in steps of over a quarter of the run, with steps and rate", () => {
     const problem = (fields: object, samples = 40_000, sequences = samples) =>
       settleRun(checkRun({ base: "b", out: "o", data: DATA, ...fields }), LLAMA, { samples, sequences }).warmupProblem;

@@ -1,7 +1,7 @@
-import { formatCount } from "../../kit/printing/index.js";
+import { formatCount, plural } from "../../kit/printing/index.js";
 import { defaultRate, scaledPreset } from "./presets.js";
 import { type Run, type Schedule, warmupSteps } from "./run-schema.js";
-import { warmupProblem } from "./schedule.js";
+import { decaySteps, warmupProblem } from "./schedule.js";
 
 /** What of a run depends on the base and on the data. */
 export interface RunSettings {
@@ -67,6 +67,11 @@ export function settleRun(run: Run, model: RunModel, data: RunData): RunSettings
   const found = warmupProblem(schedule, { steps, peak: learningRate, isShare });
   const problem = found === undefined ? undefined : `${found}. ${warmupAdvice(run)}`;
   if (problem !== undefined) notes.push(problem);
+  if (schedule.kind === "wsd" && decaySteps(schedule, steps) === 1) {
+    notes.push(
+      `the decay of wsd is 1 of ${plural(steps, "step")}, at the full rate, so the rate never falls; raise schedule.decay_share or train longer`,
+    );
+  }
   const evaluateEvery = run.holdout?.every_samples ?? run.checkpoints.every_samples;
   return {
     learningRate,

@@ -29,6 +29,15 @@ const inLayers = (...layers: number[]) =>
   all.filter((name) => layers.includes(Number(/layers\.(\d+)/.exec(name)?.[1])));
 const named = (pattern: RegExp, from = all) => from.filter((name) => pattern.test(name));
 
+it("counts the biases of all experts in one tensor among biases, and what only ends so not", () => {
+  const tensors = new Map<string, Selectable>([
+    ["layers.0.mlp.experts.down_proj_bias", { layer: 0, part: "down_proj" }],
+    ["layers.0.mlp.experts.down_proj", { layer: 0, part: "down_proj" }],
+    ["layers.0.mixer.dt_bias", { layer: 0, part: "mixer" }],
+  ]);
+  expect([...resolveSelection("biases", { tensors, layers: 1 })]).toEqual(["layers.0.mlp.experts.down_proj_bias"]);
+});
+
 describe("resolveSelection", () => {
   const cases: [string, readonly string[]][] = [
     ["all", all],

@@ -35,7 +35,8 @@ const GROUPS: Readonly<Record<string, (tensor: Selectable, name: string) => bool
   embeddings: ({ part }) => part === "embed_tokens" || part === "position_embeddings",
   head: ({ part }) => part === "lm_head",
   norms: ({ part }) => part.endsWith("_norm"),
-  biases: (_, name) => name.endsWith(".bias"),
+  // Those of all experts in one tensor are parameters without a module of their own, such as `down_proj_bias`.
+  biases: ({ part }, name) => name.endsWith(".bias") || (name.endsWith("_bias") && part.endsWith("_proj")),
 };
 
 const KEYWORDS = new Set(["layer", "bottom", "top", "and", "but", "except", "of", "in", "only"]);

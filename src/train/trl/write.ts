@@ -76,7 +76,7 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   }
   const fill = async (partial: string) => {
     const sequences = await writeSequences(partial, options);
-    const { run, holdout, lora: plan, masks } = training;
+    const { run, holdout, lora: plan } = training;
     const lines = holdout.map((batch) => rowsAsJson(batch, run.packing));
     if (lines.length > 0) await writeFile(join(partial, TRL_FILES.holdout), lines, { flush: true });
     if (plan) {
@@ -85,8 +85,10 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
       await mkdir(join(partial, TRL_FILES.adapter));
       await writeAdapter(join(partial, TRL_FILES.adapter), { plan, base, factors });
     }
-    if (masks) {
-      const bits = [...masks].map(([name, data]): TensorToWrite => ({ name, dtype: "U8", shape: [data.length], data }));
+    if (training.masks) {
+      const bits = [...(await training.masks())].map(
+        ([name, data]): TensorToWrite => ({ name, dtype: "U8", shape: [data.length], data }),
+      );
       await writeSafetensors(join(partial, TRL_FILES.masks), bits);
     }
     const writeText = (name: string, text: string) => writeFile(join(partial, name), text);

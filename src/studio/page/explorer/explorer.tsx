@@ -112,7 +112,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
                   <Own name={names[expert] ?? id} own={own(expert)} />
                 </h2>
                 <span class="row small soft numeric">
-                  <span>{percentText(totalShare(data, expert, steps))} of attention and MLP rows changed</span>
+                  <span>{percentText(totalShare(data, expert, steps))} of rows changed</span>
                   <span>mean change {sizeText(changeOf(data, expert).mean)}</span>
                   <Legend low="0%" high={percentText(top)} colours={colours} />
                 </span>

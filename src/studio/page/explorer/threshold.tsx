@@ -46,8 +46,8 @@ export function Threshold({ data, names, steps, onSteps, own }: Props) {
           ))}
           <Tip label="What the threshold is">
             The mean absolute change of a row's weights, on a logarithmic scale. auto gives each expert its own: the row
-            that one in eight of its attention and MLP rows exceeds. Moving the slider sets one for all. The curves
-            count each expert's rows by their change.
+            that one in eight of the rows in its layers exceeds. Moving the slider sets one for all. The curves count
+            each expert's rows by their change.
           </Tip>
         </div>
       </div>

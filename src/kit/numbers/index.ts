@@ -1,0 +1,1 @@
+export { numberIn, parseWritten, stringifyWritten, WrittenNumber, withWritten } from "./written-numbers.js";
