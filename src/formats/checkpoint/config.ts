@@ -98,13 +98,14 @@ export function parseConfig(json: Json, file: string): CheckpointConfig {
 /** The settings of quantisation; undefined if the configuration has none. */
 export function quantisationSettings(json: Json): unknown {
   const text = textOf(json);
-  const settings = json.quantization_config ?? json.compression_config ?? text.quantization_config;
+  // MLX writes `quantization`, and only newer versions the other one, too.
+  const settings = json.quantization_config ?? json.compression_config ?? text.quantization_config ?? json.quantization;
   return isObject(settings) && Object.keys(settings).length === 0 ? undefined : (settings ?? undefined);
 }
 
 /** A configuration without settings of quantisation. */
 export function withoutQuantisation(config: CheckpointConfig): CheckpointConfig {
-  const edit = ({ compression_config: _, ...json }: Json): Json => {
+  const edit = ({ compression_config: _, quantization: ___, ...json }: Json): Json => {
     const { quantization_config: __, ...others } = mapTowers(json, (key, value) =>
       key === "quantization_config" ? undefined : value,
     );

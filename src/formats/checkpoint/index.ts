@@ -22,6 +22,7 @@ export {
   type Json,
   mapTowers,
   parseConfig,
+  quantisationSettings,
   readConfig,
   textOf,
   unquantise,

@@ -2,8 +2,8 @@
 
 import { isObject } from "../../kit/index.js";
 import { isSize, NVFP4 } from "./float-writers.js";
-import { given, isNumber, matches, namesIn, type Scheme, type Sharing, type WriterPage } from "./scheme.js";
-import { any, empty, entries, fields, harmless, type Json, names, oneOf } from "./settings.js";
+import { given, isNumber, namesIn, rankIn, type Scheme, type Sharing, type WriterPage } from "./scheme.js";
+import { any, empty, entries, fields, harmless, type Json, names, oneOf, sizes, whole } from "./settings.js";
 
 const FORMATS = [
   "float-quantized",
@@ -24,7 +24,11 @@ export const compressedTensors: WriterPage = {
     quant_method: any,
     format,
     ignore: names,
-    sparsity_config: empty,
+    // Dense weights that happen to have zeros.
+    sparsity_config: fields({
+      ...harmless("global_sparsity", "sparsity_structure", "registry_requires_subclass", "targets", "ignore"),
+      format: oneOf("dense"),
+    }),
     transform_config: empty,
     moe_sparsity_config: empty,
     config_groups: entries(
@@ -38,22 +42,20 @@ export const compressedTensors: WriterPage = {
           type: oneOf("int", "float"),
           symmetric: oneOf(true, false),
           strategy: oneOf("tensor", "channel", "group", "tensor_group", "block"),
-          group_size: any,
-          block_structure: any,
+          group_size: whole,
+          block_structure: sizes,
           actorder: oneOf(false, "weight", "static"),
         }),
       }),
     ),
   },
   schemes(settings, module) {
-    if (targeted(module, namesIn(settings.ignore)))
-      return `ignore of the configuration names ${module}, which has codes`;
     const groups = Object.entries(isObject(settings.config_groups) ? settings.config_groups : {}).flatMap(
       ([name, group]) => (isObject(group) && isObject(group.weights) ? [{ name, group, weights: group.weights }] : []),
     );
     // Older files have one group without targets.
     const rankOf = ({ group }: (typeof groups)[number]) =>
-      groups.length === 1 && !given(group, "targets") ? 1 : targeted(module, namesIn(group.targets));
+      groups.length === 1 && !given(group, "targets") ? 1 : rankIn(namesIn(group.targets), module);
     const best = Math.min(...groups.map((one) => rankOf(one) ?? Number.POSITIVE_INFINITY));
     const found = groups.filter((one) => rankOf(one) === best);
     if (found.length === 0) return `no group of config_groups has ${module} among its targets`;
@@ -68,16 +70,6 @@ export const compressedTensors: WriterPage = {
     return !isObject(groups) || Object.values(groups).every((one) => !isObject(one) || !isObject(one.weights));
   },
 };
-
-/**
- * How targets name a module: 1 by its name, 2 by a pattern, 3 as a linear layer; undefined if they do not.
- * A container that is named does not stand for the modules in it.
- */
-function targeted(module: string, targets: readonly string[]): number | undefined {
-  if (targets.includes(module)) return 1;
-  if (targets.some((one) => one.startsWith("re:") && matches(one.slice(3), module))) return 2;
-  return targets.includes("Linear") ? 3 : undefined;
-}
 
 const SHARED: Readonly<Record<string, (weights: Json) => Sharing | undefined>> = {
   tensor: () => "tensor",

@@ -2,7 +2,7 @@
 
 import { isObject } from "../../kit/index.js";
 import type { Scheme, Sharing, WriterPage } from "./scheme.js";
-import { any, entries, fields, harmless, type Json, oneOf } from "./settings.js";
+import { any, entries, fields, harmless, type Json, oneOf, sizes } from "./settings.js";
 
 const BLOCKS_OF_128: Sharing = { block: [128, 128] };
 
@@ -22,7 +22,7 @@ const fineGrained: WriterPage = {
     fmt: oneOf("e4m3", "float8_e4m3fn"),
     scale_fmt: oneOf("ue8m0", "float"),
     expert_dtype: oneOf("fp8"),
-    weight_block_size: any,
+    weight_block_size: sizes,
     is_checkpoint_fp8_serialized: oneOf(true),
   },
   schemes({ weight_block_size: block }) {
@@ -53,12 +53,13 @@ const ALGORITHMS: Readonly<Record<string, readonly Scheme[]>> = {
   FP8_PER_CHANNEL_PER_TOKEN: [fp8("row")],
   FP8_PB_WO: [fp8(BLOCKS_OF_128)],
   NVFP4: [NVFP4],
+  W4A16_NVFP4: [NVFP4],
 };
 const algorithm = oneOf(...Object.keys(ALGORITHMS));
 
 const modelopt: WriterPage = {
   names: ["modelopt", "modelopt_fp4", "NVFP4", "FP8"],
-  reads: "`quant_algo` FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, NVFP4, and MIXED_PRECISION of these",
+  reads: "`quant_algo` FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO, NVFP4, W4A16_NVFP4, and MIXED_PRECISION of these",
   keys: {
     ...harmless("producer", "ignore", "exclude_modules", "kv_cache_scheme", "kv_cache_quant_algo"),
     quant_method: any,
@@ -124,4 +125,12 @@ const bitsandbytes: WriterPage = {
   schemes: () => "codes of bitsandbytes are not read",
 };
 
-export const FLOAT_WRITERS: readonly WriterPage[] = [fineGrained, fbgemm, mxfp4, modelopt, bitnet, bitsandbytes];
+/** Settings of MLX, which do not name it. */
+export const mlx: WriterPage = {
+  names: ["mlx"],
+  reads: "plain weights only, which its settings without `quant_method` were left beside; its codes are not read",
+  keys: harmless("bits", "group_size", "mode"),
+  schemes: () => "codes of MLX are not read",
+};
+
+export const FLOAT_WRITERS: readonly WriterPage[] = [fineGrained, fbgemm, mxfp4, modelopt, bitnet, bitsandbytes, mlx];

@@ -46,16 +46,29 @@ function awqScheme(settings: Json, symmetric: boolean, writer: string): Scheme |
 
 const listed = (scheme: Scheme | string) => (typeof scheme === "string" ? scheme : [scheme]);
 
+/** What AutoRound writes of how it found the codes, also into settings of GPTQ and AWQ. */
+const SEARCH = harmless(
+  ...["autoround_version", "iters", "nsamples", "seqlen", "lr", "minmax_lr", "enable_quanted_input", "amp", "provider"],
+  ...["enable_minmax_tuning", "enable_norm_bias_tuning", "block_name_to_quantize", "to_quant_block_names", "dataset"],
+  ...["low_gpu_mem_usage", "batch_size", "scale_dtype", "gradient_accumulate_steps", "quant_block_list", "model_free"],
+);
+/** What transformers writes of any GPTQ or AWQ. */
+const SHARED = harmless(
+  ...["damp_percent", "true_sequential", "tokenizer", "dataset", "model_seqlen", "block_name_to_quantize", "backend"],
+  ...["module_name_preceding_first_block", "batch_size", "pad_token_id", "max_input_length", "cache_block_outputs"],
+  ...["modules_in_block_to_quantize", "meta", "act_group_aware", "exllama_config", "modules_to_not_convert"],
+);
+
 const gptq: WriterPage = {
   names: ["gptq"],
   reads: "2, 4 and 8 bits, with and without act-order and zeros, `gptq` and `gptq_v2`",
   keys: {
-    ...harmless("damp_percent", "damp_auto_increment", "true_sequential", "static_groups", "dataset", "tokenizer"),
-    ...harmless("model_seqlen", "block_name_to_quantize", "module_name_preceding_first_block", "batch_size", "mse"),
-    ...harmless("pad_token_id", "use_cuda_fp16", "max_input_length", "exllama_config", "use_exllama", "backend"),
-    ...harmless("disable_exllama", "cache_block_outputs", "modules_in_block_to_quantize", "meta", "lm_head", "v2"),
-    ...harmless("model_name_or_path", "model_file_base_name", "act_group_aware", "hyb_act", "v2_alpha", "nsamples"),
-    ...harmless("offload_to_disk", "parallel_packing", "model_file_basename", "modules_to_not_convert"),
+    ...SHARED,
+    ...SEARCH,
+    ...harmless("damp_auto_increment", "static_groups", "mse", "use_cuda_fp16", "use_exllama", "disable_exllama"),
+    ...harmless("lm_head", "v2", "model_name_or_path", "model_file_base_name", "hyb_act", "v2_alpha"),
+    ...harmless("offload_to_disk", "parallel_packing", "model_file_basename"),
+    data_type: oneOf("int"),
     quant_method: any,
     bits: oneOf(2, 4, 8),
     group_size: whole,
@@ -81,9 +94,7 @@ const gptq: WriterPage = {
     const own: Record<string, unknown> = { ...settings };
     // The first pattern that matches counts; "-:" names what is not quantised.
     for (const [pattern, change] of Object.entries(isObject(settings.dynamic) ? settings.dynamic : {})) {
-      const isMatch = matches(pattern.replace(/^[+-]:/, ""), module);
-      if (isMatch === undefined) return `layergraft does not try the pattern ${JSON.stringify(pattern)} of dynamic`;
-      if (!isMatch) continue;
+      if (!matches(pattern.replace(/^[+-]:/, ""), module)) continue;
       if (pattern.startsWith("-:")) return `dynamic of the configuration leaves out ${module}, which has codes`;
       for (const key of EVERY) if (isObject(change) && given(change, key) !== undefined) own[key] = change[key];
       break;
@@ -96,8 +107,12 @@ const awq: WriterPage = {
   names: ["awq"],
   reads: "4 bits, `gemm`",
   keys: {
-    ...harmless("modules_to_not_convert", "backend", "do_fuse", "fuse_max_seq_len", "modules_to_fuse", "meta"),
-    ...harmless("exllama_config"),
+    ...SHARED,
+    ...SEARCH,
+    // Zeros are as stored, whatever sym says: transformers writes it of models with zeros, too.
+    ...harmless("do_fuse", "fuse_max_seq_len", "modules_to_fuse", "sym"),
+    desc_act: oneOf(false),
+    data_type: oneOf("int"),
     quant_method: any,
     bits: oneOf(4),
     w_bit: oneOf(4),
@@ -126,11 +141,9 @@ const autoRound: WriterPage = {
   names: ["auto-round", "auto_round", "intel/auto-round"],
   reads: "integers of 2, 4 and 8 bits, packed as `auto_round`, `auto_gptq`, `gptqmodel` or `auto_awq`",
   keys: {
-    ...harmless("autoround_version", "iters", "nsamples", "seqlen", "lr", "minmax_lr", "enable_quanted_input", "amp"),
-    ...harmless("enable_minmax_tuning", "enable_norm_bias_tuning", "block_name_to_quantize", "to_quant_block_names"),
-    ...harmless("modules_to_not_convert", "low_gpu_mem_usage", "batch_size", "dataset", "scale_dtype", "act_bits"),
-    ...harmless("act_data_type", "act_group_size", "act_sym", "act_dynamic", "gradient_accumulate_steps", "backend"),
-    ...harmless("quant_block_list", "supported_types", "quant_lm_head", "static_kv_dtype", "static_attention_dtype"),
+    ...SEARCH,
+    ...harmless("modules_to_not_convert", "act_bits", "act_data_type", "act_group_size", "act_sym", "act_dynamic"),
+    ...harmless("backend", "supported_types", "quant_lm_head", "static_kv_dtype", "static_attention_dtype"),
     ...harmless("static_kv_granularity", "static_attention_granularity", "model_seqlen"),
     quant_method: any,
     bits: oneOf(2, 4, 8),

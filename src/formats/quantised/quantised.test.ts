@@ -10,6 +10,7 @@ import { readQuantised, readShapes, WRITERS } from "./quantised.js";
 import { matches } from "./scheme.js";
 import { describeKnown, type Json } from "./settings.js";
 
+const MODULE = "model.layers.1.mlp.down_proj";
 const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/quantised");
 const cases = readdirSync(FIXTURES, { withFileTypes: true }).flatMap((one) => (one.isDirectory() ? [one.name] : []));
 
@@ -106,9 +107,50 @@ it.each<[string, Json, RegExp]>([
   ["fp8-block", { expert_dtype: "fp4" }, /expert_dtype "fp4"/],
   ["modelopt-nvfp4", { quant_algo: "W4A16_AWQ" }, /quant_algo "W4A16_AWQ"/],
   ["gptq", { quant_method: "hqq" }, /does not know how hqq stores weights/],
+  ["gptq", { quant_method: "torchao" }, /does not know how torchao stores weights/],
+  ["ct-int4", { ignore: ["re:(a+)+"] }, /does not try the pattern "\(a\+\)\+"/],
+  ["ct-int4", { sparsity_config: { format: "dense", mask: "2:4" } }, /sparsity_config\.mask/],
+  ["fp8-block", { modules_to_not_convert: [MODULE] }, /modules_to_not_convert of the configuration names/],
+  ["modelopt-nvfp4", { exclude_modules: ["lm_head*", "*.down_proj"] }, /exclude_modules of the configuration names/],
+  ["modelopt-nvfp4", { quant_algo: "MXFP8" }, /quant_algo "MXFP8"/],
   ["gptq", { quant_method: null }, /no quant_method/],
 ])("%s with %j is refused by what is unknown or contradicts", async (name, change, problem) => {
   expect(problemOf(withSettings(await load(name), change))).toMatch(problem);
+});
+
+/** As transformers 5 writes of every GPTQ and AWQ. */
+const ALWAYS = {
+  ...{ tokenizer: null, dataset: null, damp_percent: 0.1, desc_act: false, act_group_aware: true, sym: true },
+  ...{ true_sequential: true, meta: null, backend: "auto", batch_size: 1, cache_block_outputs: true },
+};
+const FROM_AUTO_ROUND = {
+  ...{ autoround_version: "0.9.0", iters: 200, low_gpu_mem_usage: true, provider: "auto-round", data_type: "int" },
+};
+const DENSE = { format: "dense", global_sparsity: 0.14, sparsity_structure: "unstructured", targets: [], ignore: [] };
+
+it.each<[string, Json]>([
+  ["awq", { ...ALWAYS, format: "gemm", version: "gemm" }],
+  ["awq", FROM_AUTO_ROUND],
+  ["gptq", { ...ALWAYS, sym: false, format: "gptq", checkpoint_format: "gptq" }],
+  ["gptq", FROM_AUTO_ROUND],
+  ["auto-round-gptq", { iters: 0, model_free: true, extra_config: { "layers.0.ffn.gate": { bits: 16 } } }],
+  ["ct-int4", { sparsity_config: DENSE, transform_config: {} }],
+  ["modelopt-nvfp4", { quant_algo: "W4A16_NVFP4", exclude_modules: ["lm_head*", "*.q_proj"] }],
+])("%s with %j, as it is published, is read", async (name, change) => {
+  expect(problemOf(withSettings(await load(name), change))).toBe('read: ["tensors","note"]');
+});
+
+it("codes of MLX, whose settings name no writer, are refused", async () => {
+  const { stored, ...loaded } = await load("awq");
+  const codes = stored.map((one) => ({ ...one, name: one.name.replace("qweight", "weight") }));
+  expect(problemOf({ ...loaded, stored: codes, settings: { bits: 4, group_size: 64 } })).toBe(
+    "codes of MLX are not read",
+  );
+});
+
+it("NVFP4 that is stored transposed is refused by its scales", async () => {
+  const codes = changed(await load("modelopt-nvfp4"), "down_proj.weight", (one) => [{ ...one, shape: [32, 24] }]);
+  expect(problemOf(codes)).toMatch(/weight_scale has the shape \[24, 4\], not \[32, 3\]/);
 });
 
 it("scales of a square matrix that are transposed are refused", async () => {
@@ -157,6 +199,7 @@ describe("settings without codes", () => {
     [{ quant_method: "modelopt", kv_cache_quant_algo: "FP8" }, true],
     [{ quant_method: "gptq", bits: 4 }, false],
     [{ quant_method: "bitsandbytes", load_in_4bit: true }, false],
+    [{ bits: 4, group_size: 64 }, false],
   ])("%j are read as plain weights", async (settings, keeps) => {
     expect(read(await plain(settings))).toMatchObject({ plain: true, keeps });
   });
@@ -168,12 +211,8 @@ describe("settings without codes", () => {
 });
 
 it("patterns that could take exponential time are not tried", () => {
-  expect([
-    matches("(a+)+$", "aaaa"),
-    matches("a[", "a"),
-    matches(".*q_proj", "model.q_proj"),
-    matches("q_proj", "model.q_proj"),
-  ]).toEqual([undefined, undefined, true, false]);
+  for (const pattern of ["(a+)+$", "a["]) expect(() => matches(pattern, "aaaa")).toThrow(/does not try the pattern/);
+  expect([matches(".*q_proj", "model.q_proj"), matches("q_proj", "model.q_proj")]).toEqual([true, false]);
 });
 
 it("every key of every page has words for the table", () => {

@@ -5,11 +5,11 @@ import { formatSome, plural } from "../../kit/printing/index.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import type { Found, QuantisedTensor } from "./coded.js";
 import { compressedTensors } from "./compressed-tensors.js";
-import { FLOAT_WRITERS, withoutSettings } from "./float-writers.js";
+import { FLOAT_WRITERS, mlx, withoutSettings } from "./float-writers.js";
 import { INTEGER_WRITERS } from "./integer-writers.js";
 import { readParts, type Shapes } from "./layouts.js";
-import { ADDED, isBesideCodes, isCodes, Parts } from "./parts.js";
-import type { WriterPage } from "./scheme.js";
+import { ADDED, Disagreement, isBesideCodes, isCodes, Parts } from "./parts.js";
+import { leftOut, type WriterPage } from "./scheme.js";
 import { type Json, unknownIn } from "./settings.js";
 
 /** Every writer that layergraft knows. */
@@ -112,9 +112,22 @@ export function readQuantised(
 /** The page of the writer that settings name. */
 function pageOf(settings: unknown): WriterPage | string {
   if (!isObject(settings)) return `quantization_config is ${JSON.stringify(settings)}, not an object`;
+  // The only ones that do not name their writer.
+  if (Object.keys(settings).every((key) => Object.hasOwn(mlx.keys, key))) return mlx;
   const name = settings.quant_method ?? (settings.quant_algo === undefined ? undefined : "modelopt");
   if (typeof name !== "string") return "quantization_config has no quant_method";
   return WRITERS.find(({ names }) => names.includes(name)) ?? `layergraft does not know how ${name} stores weights`;
+}
+
+function schemesOf(module: string, page: WriterPage, settings: Json): ReturnType<WriterPage["schemes"]> {
+  try {
+    const key = leftOut(settings, module);
+    if (key !== undefined) return `${key} of the configuration names ${module}, which has codes`;
+    return page.schemes(settings, module);
+  } catch (error) {
+    if (error instanceof Disagreement) return error.message;
+    throw error;
+  }
 }
 
 /** A module's codes as values, if exactly one of the schemes that the settings allow agrees with its tensors. */
@@ -126,7 +139,7 @@ function readModule(
   shapes: Shapes,
 ): Found | string {
   const { module } = new Parts(codes, within);
-  const schemes = page.schemes(settings, module);
+  const schemes = schemesOf(module, page, settings);
   if (typeof schemes === "string") return schemes;
   const read = schemes.map((scheme) => readParts(new Parts(codes, within), scheme, shapes));
   const found = read.filter((one) => typeof one !== "string");

@@ -1,6 +1,7 @@
 // How a writer's settings say that a module's weights are stored, and which modules they mean.
 
 import type { Code } from "../../kernels/index.js";
+import { Disagreement } from "./parts.js";
 import type { Json, Keys } from "./settings.js";
 
 /** Values that share a scale: all, a row, a column, `group` columns of a row, or a block. */
@@ -56,13 +57,38 @@ const LONGEST_PATTERN = 2000;
 
 /**
  * Whether a pattern begins to match at the start of a name, as `re.match` of Python does.
- * @returns undefined for a pattern that is not tried: it is not one of JavaScript's, or could take exponential time
+ * @throws Disagreement for a pattern that is not tried: it is not one of JavaScript's, or could take exponential time
  */
-export function matches(pattern: string, name: string): boolean | undefined {
-  if (pattern.length > LONGEST_PATTERN || /\)[*+{]|\\[1-9]/.test(pattern)) return undefined;
+export function matches(pattern: string, name: string): boolean {
+  const untried = new Disagreement(`layergraft does not try the pattern ${JSON.stringify(pattern)} of the settings`);
+  if (pattern.length > LONGEST_PATTERN || /\)[*+{]|\\[1-9]/.test(pattern)) throw untried;
   try {
     return new RegExp(`^(?:${pattern})`, "u").test(name);
   } catch {
-    return undefined;
+    throw untried;
   }
 }
+
+/**
+ * How a list names a module: 1 by its name, 2 by a pattern, 3 as a linear layer; undefined if it does not.
+ * A container that is named does not stand for the modules in it.
+ */
+export function rankIn(list: readonly string[], module: string): number | undefined {
+  if (list.includes(module)) return 1;
+  if (list.some((one) => isPatternOf(one, module))) return 2;
+  return list.includes("Linear") ? 3 : undefined;
+}
+
+function isPatternOf(pattern: string, module: string): boolean {
+  if (pattern.startsWith("re:")) return matches(pattern.slice(3), module);
+  // As ModelOpt writes them.
+  const parts = pattern.split("*").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+  return parts.length > 1 && matches(`${parts.join(".*")}$`, module);
+}
+
+/** Keys of what is not quantised. */
+const LEFT_OUT = ["ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers"];
+
+/** The key of the settings that leaves a module out. */
+export const leftOut = (settings: Json, module: string): string | undefined =>
+  LEFT_OUT.find((key) => rankIn(namesIn(settings[key]), module) !== undefined);

@@ -9,7 +9,7 @@ export type Known =
   /** Does not change what stored weights mean. */
   | { readonly is: "any" }
   | { readonly is: "one of"; readonly values: readonly unknown[] }
-  | { readonly is: "whole number" | "true or false" | "list of names" }
+  | { readonly is: "whole number" | "true or false" | "list of names" | "list of whole numbers" }
   /** Only what says nothing: false, an empty list or an empty object. */
   | { readonly is: "empty" }
   | { readonly is: "fields"; readonly keys: Keys }
@@ -21,6 +21,7 @@ export type Keys = Readonly<Record<string, Known>>;
 export const any: Known = { is: "any" };
 export const whole: Known = { is: "whole number" };
 export const flag: Known = { is: "true or false" };
+export const sizes: Known = { is: "list of whole numbers" };
 export const names: Known = { is: "list of names" };
 export const empty: Known = { is: "empty" };
 export const oneOf = (...values: readonly unknown[]): Known => ({ is: "one of", values });
@@ -52,6 +53,7 @@ function isKnown(known: Exclude<Known, { is: "any" | "fields" | "entries" }>, va
   if (known.is === "whole number") return Number.isSafeInteger(value);
   if (known.is === "true or false") return typeof value === "boolean";
   if (known.is === "list of names") return Array.isArray(value) && value.every((one) => typeof one === "string");
+  if (known.is === "list of whole numbers") return Array.isArray(value) && value.every(Number.isSafeInteger);
   return (
     value === false ||
     (isObject(value) && Object.keys(value).length === 0) ||
