@@ -251,6 +251,56 @@ it("symmetric GPTQ has its zero in the middle, stored as either version does", a
   expect(await valuesIn(folder, WEIGHT)).toEqual(await valuesIn(await model("gptq-symmetric"), WEIGHT));
 });
 
+it("settings of a text tower that differ keep codes from being copied together", async () => {
+  const folders = [await model("gptq"), await model("gptq-v2")];
+  const wanted = await valuesIn(folders[1] as string, WEIGHT);
+  for (const folder of folders) {
+    const { architectures, ...text } = configOf(folder);
+    writeFileSync(join(folder, "config.json"), JSON.stringify({ architectures, text_config: text }));
+  }
+  const [task, language] = folders as [string, string];
+  const { tensors, out } = await bench.merge({ method: "swap", task, language, top: 1, bottom: 0 });
+  expect(toNumbers(tensors.get(WEIGHT) as ReadTensor)).toEqual(wanted.map((x) => roundTo("F16", x)));
+  expect(configOf(out).text_config.quantization_config).toBeUndefined();
+});
+
+it("one group for all columns is in order, although GPTQ says desc_act", async () => {
+  const [plain, ordered] = [await model("gptq"), await model("gptq")];
+  for (const [folder, order] of [
+    [plain, false],
+    [ordered, true],
+  ] as const) {
+    const tensors = [...(await readFolder(folder))].map(([name, { dtype, shape, data }]): TensorData => {
+      const one = { name, dtype: dtype as TensorData["dtype"] };
+      if (name.endsWith("g_idx")) return { ...one, shape, data: new Uint8Array(data.length) };
+      if (!/(scales|qzeros)$/.test(name)) return { ...one, shape, data };
+      return { ...one, shape: [1, shape[1] ?? 0], data: data.slice(0, data.length / (shape[0] ?? 1)) };
+    });
+    await writeSharded(folder, tensors);
+    const config = configOf(folder);
+    const settings = { ...config.quantization_config, group_size: -1, desc_act: order };
+    writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, quantization_config: settings }));
+  }
+  expect(await valuesIn(ordered, WEIGHT)).toEqual(await valuesIn(plain, WEIGHT));
+});
+
+it("MLX is refused by name, and plain weights beside its settings are read", async () => {
+  const edit = (tensors: TensorData[]) =>
+    tensors.map((one): TensorData => {
+      const isWide = one.name.includes("proj") && one.shape.length === 2;
+      return isWide
+        ? { ...one, dtype: "U32", shape: [one.shape[0] ?? 1, one.data.length / 4 / (one.shape[0] ?? 1)] }
+        : one;
+    });
+  const settings = { bits: 4, group_size: 64 };
+  const coded = await bench.models(2, { edit, config: { quantization: settings } });
+  await expect(planRecipe({ method: "soup", models: coded })).rejects.toThrow(/as codes of MLX are not read/);
+  const left = { quantization: settings, quantization_config: settings };
+  const { out, tensors } = await bench.merge({ method: "soup", models: await bench.models(2, { config: left }) });
+  expect(Object.keys(configOf(out)).filter((key) => key.startsWith("quant"))).toEqual([]);
+  expect(tensors.size).toBeGreaterThan(0);
+});
+
 it("models that are only copied are not mixed where their settings differ", async () => {
   const models = [await model("gptq"), await model("gptq", 4)] as const;
   for (const [i, folder] of models.entries()) {

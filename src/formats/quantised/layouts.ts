@@ -33,7 +33,9 @@ function gridOf(
 function takeScales(parts: Parts, name: string, scheme: Scheme, shape: Shape, dtypes: readonly DType[]) {
   const [rows = 0, columns = 0] = shape.slice(-2);
   const stack = shape.slice(0, -2);
-  const grids = scheme.scales.flatMap((sharing) => gridOf(sharing, rows, columns) ?? []);
+  // Only stacked experts, which are stored transposed, have scales by column.
+  const allowed = scheme.scales.filter((sharing) => sharing !== "column" || stack.length > 0);
+  const grids = allowed.flatMap((sharing) => gridOf(sharing, rows, columns) ?? []);
   if (grids.length === 0) {
     throw new Disagreement(`${parts.codes.name} has ${columns} columns, which do not fill groups of the stated size`);
   }
@@ -107,7 +109,8 @@ const words: Layout = (parts, scheme, stated) => {
   const [sharing] = scheme.scales;
   const group = typeof sharing === "object" && "group" in sharing ? sharing.group : undefined;
   const groups = parts.get(`${name}_scale`)?.shape[1] ?? 0;
-  if (parts.get(`${name}_shape`)) parts.take(`${name}_shape`, ["I64"], [[2]]);
+  // Nothing else says how many codes a row has where it has one scale.
+  if (group === undefined || parts.get(`${name}_shape`)) parts.take(`${name}_shape`, ["I64"], [[2]]);
   const shape = stated.get(name) ?? [rows, group ? groups * group : width * perWord];
   const columns = shape[1] ?? 0;
   if (shape[0] !== rows || Math.ceil(columns / perWord) !== width) {

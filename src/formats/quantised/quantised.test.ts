@@ -166,6 +166,16 @@ it("scales of a square matrix that are transposed are refused", async () => {
   expect(problemOf(resized([4, 64]))).toMatch(/weight_scale has the shape \[4, 64\], not \[64, 4\]/);
 });
 
+it("scales by column, and rows whose length nothing states, are refused for plain matrices", async () => {
+  const channel = await load("ct-fp8-channel");
+  const fbgemm = { ...channel, settings: { quant_method: "fbgemm_fp8" } };
+  expect(problemOf(fbgemm)).toContain("read");
+  const transposed = changed(fbgemm, "weight_scale", (one) => [{ ...one, shape: [1, 64] }]);
+  expect(problemOf(transposed)).toMatch(/weight_scale has the shape \[1, 64\], not \[24, 1\]/);
+  const padded = changed(await load("ct-int4-padded"), "weight_shape", () => []);
+  expect(problemOf({ ...padded, shapes: new Map() })).toBe(`${MODULE}.weight_shape is missing`);
+});
+
 it("one of several modules without the order of its columns is refused", async () => {
   const { stored, ...others } = await load("gptq-order");
   const twice = stored.flatMap((one) =>
