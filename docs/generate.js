@@ -8,6 +8,7 @@ import { stringify } from "yaml";
 import { taskFields, taskJsonSchema } from "#evaluate/tasks";
 import { planFields, planJsonSchema } from "#experiment";
 import { FAMILIES } from "#families";
+import { describeKnown, WRITERS } from "#formats/quantised";
 import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
 import { runFields, runJsonSchema } from "#train";
 import { dataFields } from "#train/data";
@@ -101,6 +102,22 @@ function families() {
   return [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }
 
+/** What writers of quantised checkpoints may say in their settings, by their pages. */
+function writers() {
+  return WRITERS.map(({ names, reads, keys }) => {
+    const groups = Object.entries(keys).filter(([key]) => key !== "quant_method");
+    const free = groups.filter(([, known]) => known.is === "any").map(([key]) => `\`${key}\``);
+    const rows = groups
+      .filter(([, known]) => known.is !== "any")
+      .map(([key, known]) => `| \`${key}\` | ${describeKnown(known).replaceAll("|", "\\|")} |`);
+    return [
+      `### ${names.map((name) => `\`${name}\``).join(", ")}\n\nReads ${reads}.`,
+      ...(rows.length > 0 ? [["| key | values |", "| --- | --- |", ...rows].join("\n")] : []),
+      `Keys that do not change what stored weights mean: ${free.join(", ")}.`,
+    ].join("\n\n");
+  }).join("\n\n");
+}
+
 /** As what files of a family come back. @param {string} name @param {{ className: string } | undefined} reading */
 function readAs(name, reading) {
   const family = reading && FAMILIES.find(({ reference }) => reference?.endsWith(` ${reading.className}`));
@@ -125,6 +142,7 @@ function linesOf(name) {
 const GENERATED = {
   methods,
   families,
+  writers,
   run: () => table(runFields()),
   data: () =>
     dataFields()

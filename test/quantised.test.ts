@@ -161,7 +161,7 @@ it("two models of bitsandbytes are not averaged", async () => {
   const config = { quantization_config: { quant_method: "bitsandbytes", load_in_4bit: true } };
   const models = await bench.models(2, { edit, config });
   await expect(planRecipe({ method: "soup", models })).rejects.toThrow(
-    /quantised \(bitsandbytes\), so computing .* would be wrong; use the original model, or load this one in Python/,
+    /quantised \(bitsandbytes\) and only copied, as codes of bitsandbytes are not read, so computing .* would be wrong; use the original model, or load this one in Python/,
   );
 });
 
@@ -188,10 +188,11 @@ it.each([
     });
     await writeSharded(folder, tensors);
     const copied = await planRecipe({ method: "soup", models: [folder] });
-    const reason = /can only be copied, as layergraft (finds no scales that fit|has no rule for) model\.layers\.1\./;
-    expect(copied.plan.notes.join()).toMatch(reason);
+    expect(copied.plan.notes.join()).toContain(
+      `can only be copied, as ${part} ${shape ? "has the shape" : "is missing"}`,
+    );
     await expect(planRecipe({ method: "soup", models: [folder, await model(name)] })).rejects.toThrow(
-      /is quantised \([\w-]+\) and only copied, as layergraft (finds|has) .* is read as values; for models\[0\], use the original model/,
+      /is quantised \([\w-]+\) and only copied, as model\.layers\.1\S+ (has|is) .* is read as values; for models\[0\], use the original model/,
     );
   },
 );
@@ -203,7 +204,7 @@ it("codes that are not read are not converted either", async () => {
   );
   await writeSharded(folder, tensors);
   await expect(planRecipe({ method: "soup", models: [folder], dtype: "float32" })).rejects.toThrow(
-    /quantised \(fp8\), so computing or converting .* would be wrong; use the original model/,
+    /quantised \(fp8\) and only copied, as \S+_scale is missing, so computing or converting .* would be wrong; use the original model/,
   );
 });
 
@@ -220,6 +221,124 @@ it.each([
   await writeSharded(folder, tensors);
   if (refusal) await expect(valuesIn(folder, WEIGHT)).rejects.toThrow(refusal);
   else expect(await valuesIn(folder, WEIGHT)).toEqual(await valuesIn(await model("gptq"), WEIGHT));
+});
+
+it.each<[string, object, RegExp, RegExp]>([
+  ["gptq", { sym: true }, /x^/, /codes are symmetric, whose stored zeros are all 7 or all 8, but one is \d+/],
+  ["gptq-v2", { sym: true }, /x^/, /codes are symmetric, whose stored zeros are all 8, but one is \d+/],
+  ["awq", { zero_point: false }, /x^/, /codes are symmetric, whose stored zeros are all 8, but one is \d+/],
+  ["gptq-order", {}, /g_idx$/, /g_idx is 0 for every column, but the configuration says desc_act/],
+])("%s with settings %j that its values contradict is refused", async (name, change, zeroed, refusal) => {
+  const folder = await model(name);
+  const tensors = [...(await readFolder(folder))].map(([tensor, { dtype, shape, data }]): TensorData => {
+    const own = zeroed.test(tensor) ? new Uint8Array(data.length) : data;
+    return { name: tensor, dtype: dtype as TensorData["dtype"], shape, data: own };
+  });
+  await writeSharded(folder, tensors);
+  const config = configOf(folder);
+  const settings = { ...config.quantization_config, ...change };
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, quantization_config: settings }));
+  await expect(valuesIn(folder, WEIGHT)).rejects.toThrow(refusal);
+});
+
+it("symmetric GPTQ has its zero in the middle, stored as either version does", async () => {
+  const folder = await model("gptq-symmetric");
+  const tensors = [...(await readFolder(folder))].map(([tensor, { dtype, shape, data }]): TensorData => {
+    const own = tensor.endsWith("qzeros") ? new Uint8Array(data.length).fill(0x77) : data;
+    return { name: tensor, dtype: dtype as TensorData["dtype"], shape, data: own };
+  });
+  await writeSharded(folder, tensors);
+  expect(await valuesIn(folder, WEIGHT)).toEqual(await valuesIn(await model("gptq-symmetric"), WEIGHT));
+});
+
+it("settings of a text tower that differ keep codes from being copied together", async () => {
+  const folders = [await model("gptq"), await model("gptq-v2")];
+  const wanted = await valuesIn(folders[1] as string, WEIGHT);
+  for (const folder of folders) {
+    const { architectures, ...text } = configOf(folder);
+    writeFileSync(join(folder, "config.json"), JSON.stringify({ architectures, text_config: text }));
+  }
+  const [task, language] = folders as [string, string];
+  const { tensors, out } = await bench.merge({ method: "swap", task, language, top: 1, bottom: 0 });
+  expect(toNumbers(tensors.get(WEIGHT) as ReadTensor)).toEqual(wanted.map((x) => roundTo("F16", x)));
+  expect(configOf(out).text_config.quantization_config).toBeUndefined();
+});
+
+it("one group for all columns is in order, although GPTQ says desc_act", async () => {
+  const [plain, ordered] = [await model("gptq"), await model("gptq")];
+  for (const [folder, order] of [
+    [plain, false],
+    [ordered, true],
+  ] as const) {
+    const tensors = [...(await readFolder(folder))].map(([name, { dtype, shape, data }]): TensorData => {
+      const one = { name, dtype: dtype as TensorData["dtype"] };
+      if (name.endsWith("g_idx")) return { ...one, shape, data: new Uint8Array(data.length) };
+      if (!/(scales|qzeros)$/.test(name)) return { ...one, shape, data };
+      return { ...one, shape: [1, shape[1] ?? 0], data: data.slice(0, data.length / (shape[0] ?? 1)) };
+    });
+    await writeSharded(folder, tensors);
+    const config = configOf(folder);
+    const settings = { ...config.quantization_config, group_size: -1, desc_act: order };
+    writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, quantization_config: settings }));
+  }
+  expect(await valuesIn(ordered, WEIGHT)).toEqual(await valuesIn(plain, WEIGHT));
+});
+
+it("MLX is refused by name, and plain weights beside its settings are read", async () => {
+  const edit = (tensors: TensorData[]) =>
+    tensors.map((one): TensorData => {
+      const isWide = one.name.includes("proj") && one.shape.length === 2;
+      return isWide
+        ? { ...one, dtype: "U32", shape: [one.shape[0] ?? 1, one.data.length / 4 / (one.shape[0] ?? 1)] }
+        : one;
+    });
+  const settings = { bits: 4, group_size: 64 };
+  const coded = await bench.models(2, { edit, config: { quantization: settings } });
+  await expect(planRecipe({ method: "soup", models: coded })).rejects.toThrow(/as codes of MLX are not read/);
+  const left = { quantization: settings, quantization_config: settings };
+  const { out, tensors } = await bench.merge({ method: "soup", models: await bench.models(2, { config: left }) });
+  expect(Object.keys(configOf(out)).filter((key) => key.startsWith("quant"))).toEqual([]);
+  expect(tensors.size).toBeGreaterThan(0);
+});
+
+it("models that are only copied are not mixed where their settings differ", async () => {
+  const models = [await model("gptq"), await model("gptq", 4)] as const;
+  for (const [i, folder] of models.entries()) {
+    const config = configOf(folder);
+    const settings = { ...config.quantization_config, rotation: `seed ${i}` };
+    writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, quantization_config: settings }));
+  }
+  const swap = { method: "swap", task: models[0], language: models[1], top: 1, bottom: 0 } as const;
+  await expect(planRecipe(swap)).rejects.toThrow(/quantised with different settings \(gptq\) and only copied/);
+});
+
+it("plain weights keep the settings of a cache and run; those of BitNet are merged, but not run", async () => {
+  const cache = { quant_method: "compressed-tensors", config_groups: {}, kv_cache_scheme: { num_bits: 8 } };
+  const online = { quant_method: "bitnet", linear_class: "autobitlinear", quantization_mode: "online" };
+  for (const [settings, runs] of [
+    [cache, true],
+    [online, false],
+  ] as const) {
+    const models = [await writeWide(bench.next("plain"), 1), await writeWide(bench.next("plain"), 2)];
+    const plain = await openModel(models[0] as string);
+    const wanted = await plain.score("abcdefg");
+    await plain.close();
+    for (const folder of models) {
+      writeFileSync(
+        join(folder, "config.json"),
+        JSON.stringify({ ...configOf(folder), quantization_config: settings }),
+      );
+    }
+    const { out } = await bench.merge({ method: "soup", models });
+    expect(configOf(out).quantization_config).toEqual(settings);
+    for (const source of [models[0] as string, { method: "soup", models: [models[0] as string] } as RecipeInput]) {
+      if (runs) {
+        await using opened = await openModel(source);
+        expect(await opened.score("abcdefg")).toEqual(wanted);
+      } else
+        await expect(openModel(source)).rejects.toThrow(/bitnet quantises its weights and their inputs while it runs/);
+    }
+  }
 });
 
 it("explain names what to do with a merged model that is quantised", async () => {

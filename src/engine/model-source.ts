@@ -108,10 +108,15 @@ async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
     );
   }
   const lead = requireSource(sources, plan.configFrom);
+  const { whileRunning } = lead.config;
   return {
     name: `${plan.recipe.method} of ${plan.sources.map(({ name }) => name).join(", ")}`,
     digest: await versionOf([plan.recipe, plan.sources.map(({ digest }) => digest)], [...sources.values()]),
-    config: parseConfig(outputConfig(plan, lead.config), lead.config.file),
+    config: {
+      ...parseConfig(outputConfig(plan, lead.config), lead.config.file),
+      quantized: lead.config.quantized,
+      ...(whileRunning ? { whileRunning } : {}),
+    },
     tensors: new Map(plan.steps.map((step) => [step.tensor, step])),
     sources,
     measurements: plan.measurements,

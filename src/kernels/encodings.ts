@@ -38,7 +38,7 @@ export function encodedBytes(encoding: keyof typeof BLOCKS, elements: number): n
 }
 
 /** Bits of codes, whose scales are tensors of their own: float8 (E4M3), float4 (E2M1), integers from 0 or with a sign. */
-export const CODE_BITS = { FP8: 8, FP4: 4, INT4: 4, UINT8: 8, INT8: 8 } as const;
+export const CODE_BITS = { FP8: 8, FP4: 4, INT2: 2, INT4: 4, UINT8: 8, INT8: 8 } as const;
 
 export type Code = keyof typeof CODE_BITS;
 
@@ -49,6 +49,7 @@ export function codeValues(code: Code): Float32Array {
   const value: Readonly<Record<Code, (bits: number) => number>> = {
     FP8: (bits) => ((bits & 127) === 127 ? Number.NaN : smallFloat(bits, 4, 3)),
     FP4: (bits) => smallFloat(bits, 2, 1),
+    INT2: (bits) => bits,
     INT4: (bits) => bits,
     UINT8: (bits) => bits,
     INT8: (bits) => (bits << 24) >> 24,

@@ -66,6 +66,12 @@ export function readSpec(
       `marks the weights as quantized (${config.quantized})${config.unread ? `, and ${config.unread}` : ""}; ${unquantise(config.quantized)}`,
     );
   }
+  if (config.whileRunning) {
+    fields.refuse(
+      "quantization_config",
+      `says that ${config.whileRunning}, which layergraft does not; merge it instead`,
+    );
+  }
   const spec = specOf(family, fields, config, tensors);
   for (const [field, reason] of Object.entries(FOREIGN)) {
     const value = fields.get(field);

@@ -5,15 +5,25 @@ import type { StoredBlocks, StoredType, Turn } from "../../kernels/index.js";
 import { digestOf, stampOf } from "../../kit/files/index.js";
 import { type DType, elementCount, LayergraftError, type Shape } from "../../kit/index.js";
 import { formatBytes, formatSome } from "../../kit/printing/index.js";
+import { type CodedValues, readQuantised, readShapes } from "../quantised/index.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import { type AdaptedBase, type Adapter, type LowRankDelta, openAdapter, type SavedRows } from "./adapter.js";
-import { type CheckpointConfig, readConfig, unquantise, untied, withLayers, withVocabulary } from "./config.js";
+import {
+  type CheckpointConfig,
+  quantisationSettings,
+  readConfig,
+  statedDType,
+  unquantise,
+  untied,
+  withLayers,
+  withoutQuantisation,
+  withVocabulary,
+} from "./config.js";
 import { isGgufFile, openGguf } from "./gguf-source.js";
 import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
 import { countedLayers, type Place, placeTensors } from "./placement.js";
-import { type CodedValues, readQuantised, readShapes } from "./quantised.js";
 import { withStoredFacts } from "./stated-facts.js";
 
 /** A tensor's values in a file. */
@@ -158,15 +168,24 @@ export async function openCheckpoint(
   const config = await readConfig(texts);
   const stored = gguf?.stored ?? files.flatMap((file) => file.tensors.map((info) => ({ ...info, file })));
   const opened = { source, location, texts, files, notes: gguf?.notes ?? [], hub: options.hub };
-  const quantised = gguf ? undefined : readQuantised(stored, config, await readShapes(stored, config));
+  const [settings, dtype] = [quantisationSettings(config.json), statedDType(config.json)];
+  const quantised = gguf ? undefined : readQuantised(stored, settings, dtype, await readShapes(stored));
   if (!quantised) return describe({ ...opened, config, stored });
+  if ("plain" in quantised) {
+    const { whileRunning } = quantised;
+    const kept = { ...config, quantized: undefined, ...(whileRunning ? { whileRunning } : {}) };
+    if (quantised.keeps) return describe({ ...opened, config: kept, stored });
+    const note = `the configuration says that weights are quantised (${config.quantized}), but they are plain values; its settings of quantisation are left out`;
+    return describe({ ...opened, config: withoutQuantisation(config), stored, notes: [note] });
+  }
   if ("problem" in quantised) {
     const method = config.quantized ?? "an unknown method";
     const note = `the weights are quantised (${method}) and can only be copied, as ${quantised.problem}; to compute with them, ${unquantise(method)}`;
     const copied = { ...config, unread: quantised.problem };
     return describe({ ...opened, config: copied, stored, notes: [note] });
   }
-  const { tensors, config: plain, note } = quantised;
+  const { tensors, note } = quantised;
+  const plain = withoutQuantisation(config);
   const decoded = await describe({ ...opened, config: plain, stored: tensors, notes: [note] });
   const { adapter: _, ...base } = location;
   return { ...decoded, asStored: await describe({ ...opened, location: base, config, stored }) };

@@ -266,7 +266,7 @@ it("a checkpoint whose quantisation is not read is refused beside a plain one, b
     await model(2, four, { quantization_config: { quant_method: "bitsandbytes" } }),
   ];
   await expect(planRecipe({ method: "soup", models })).rejects.toThrow(
-    /models\[1\] \(model\d+\) is quantised \(bitsandbytes\) and only copied, as layergraft has no rule for .*, models\[0\] \(model\d+\) is not; for models\[1\], use the original model, or load this one in Python and save what model\.dequantize\(\) makes of it/,
+    /models\[1\] \(model\d+\) is quantised \(bitsandbytes\) and only copied, as codes of bitsandbytes are not read, models\[0\] \(model\d+\) is not; for models\[1\], use the original model, or load this one in Python and save what model\.dequantize\(\) makes of it/,
   );
 });
 

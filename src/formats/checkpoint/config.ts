@@ -1,6 +1,6 @@
 import { basename, join } from "node:path";
 import { exists, readJsonObject } from "../../kit/files/index.js";
-import { CheckpointError, isObject } from "../../kit/index.js";
+import { CheckpointError, DTYPE_BY_TORCH_NAME, type DType, isObject } from "../../kit/index.js";
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -31,6 +31,8 @@ export interface CheckpointConfig {
   readonly quantized: string | undefined;
   /** Why codes are only copied, as a clause; undefined where they are read as values. */
   readonly unread?: string;
+  /** Why a model with plain weights computes otherwise than they say, as a clause; it can be merged, but not run here. */
+  readonly whileRunning?: string;
 }
 
 const META_FILE = "params.json";
@@ -93,8 +95,37 @@ export function parseConfig(json: Json, file: string): CheckpointConfig {
   };
 }
 
-function quantisationIn({ quantization_config: settings }: Json): string | undefined {
-  if (!isObject(settings)) return undefined;
+/** The settings of quantisation; undefined if the configuration has none. */
+export function quantisationSettings(json: Json): unknown {
+  const text = textOf(json);
+  // MLX writes `quantization`, and only newer versions the other one, too.
+  const settings = json.quantization_config ?? json.compression_config ?? text.quantization_config ?? json.quantization;
+  return isObject(settings) && Object.keys(settings).length === 0 ? undefined : (settings ?? undefined);
+}
+
+/** A configuration without settings of quantisation. */
+export function withoutQuantisation(config: CheckpointConfig): CheckpointConfig {
+  const edit = ({ compression_config: _, quantization: ___, ...json }: Json): Json => {
+    const { quantization_config: __, ...others } = mapTowers(json, (key, value) =>
+      key === "quantization_config" ? undefined : value,
+    );
+    return others;
+  };
+  return { ...edited(config, edit), quantized: undefined };
+}
+
+/** The dtype that a configuration states for the weights; bfloat16 if it states none. */
+export function statedDType(json: Json): DType {
+  const text = textOf(json);
+  const stated = json.dtype ?? json.torch_dtype ?? text.dtype ?? text.torch_dtype;
+  const known: Readonly<Record<string, DType>> = DTYPE_BY_TORCH_NAME;
+  return (typeof stated === "string" && Object.hasOwn(known, stated) && known[stated]) || "BF16";
+}
+
+function quantisationIn(json: Json): string | undefined {
+  const settings = quantisationSettings(json);
+  if (settings === undefined) return undefined;
+  if (!isObject(settings)) return "quantization_config";
   const method = settings.quant_method ?? settings.quant_algo;
   return typeof method === "string" ? method : "quantization_config";
 }

@@ -29,6 +29,7 @@ export {
   type Json,
   mapTowers,
   parseConfig,
+  quantisationSettings,
   readConfig,
   textOf,
   unquantise,
@@ -46,5 +47,4 @@ export { type Inspection, inspectCheckpoint, inspectTensors, type TensorInspecti
 export { keepsFloat32 } from "./kept-float32.js";
 export { layerKinds, requireStackable, stackedConfig } from "./layer-kinds.js";
 export { folderName, hubPlace, locateOrFetch, locateSource } from "./locate.js";
-export type { CodedForm } from "./quantised.js";
 export { inMemoryOf } from "./renamings.js";

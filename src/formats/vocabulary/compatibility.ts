@@ -2,7 +2,7 @@
 import { formatShape, MismatchError, sameShape } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import type { Checkpoint, CheckpointTensor } from "../checkpoint/checkpoint.js";
-import { unquantise } from "../checkpoint/config.js";
+import { quantisationSettings, unquantise } from "../checkpoint/config.js";
 import { isConverted, namesInMemory } from "../checkpoint/renamings.js";
 import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
@@ -110,6 +110,12 @@ function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean)
     const isRead = plain.checkpoint.asStored ? "is read as values" : `is ${(theirs && mine) ?? "not"}`;
     return [
       `${called(packed)} is quantised (${theirs ?? mine})${unread ? ` and only copied, as ${unread}` : ""}, ${called(plain)} ${isRead}; for ${packed.label}, ${unquantise(theirs ?? mine ?? "")}`,
+    ];
+  }
+  const settingsOf = ({ config }: Checkpoint) => JSON.stringify(quantisationSettings(config.json) ?? null);
+  if (left.config.unread !== undefined && settingsOf(left) !== settingsOf(right)) {
+    return [
+      `${called(a)} and ${called(b)} are quantised with different settings (${mine}) and only copied, as ${left.config.unread}; ${unquantise(mine ?? "")}`,
     ];
   }
   if (left.layers !== right.layers && !(a.isSliced && b.isSliced)) {

@@ -169,7 +169,7 @@ describe("other dtypes", () => {
   });
 
   it("refuses to average quantised checkpoints", async () => {
-    const folders = await bench.models(2, { config: { quantization_config: { quant_method: "gptq" } } });
-    await expect(planRecipe({ method: "soup", models: folders })).rejects.toThrow(/quantised \(gptq\)/);
+    const folders = await bench.models(2, { config: { quantization_config: { quant_method: "hqq" } } });
+    await expect(planRecipe({ method: "soup", models: folders })).rejects.toThrow(/quantised \(hqq\)/);
   });
 });

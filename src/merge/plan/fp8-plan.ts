@@ -1,7 +1,7 @@
 // The plan that writes FP8: matrices that are copied keep their codes and scales, those that are computed are encoded again
 // in the form of the first source that is FP8, or by blocks of 128 where none is.
 
-import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
+import { type Checkpoint, type CheckpointTensor, quantisationSettings } from "../../formats/checkpoint/index.js";
 import {
   type DType,
   elementCount,
@@ -101,7 +101,7 @@ class StoredForms {
     this.#id = id;
     this.tensors = tensors;
     this.#stored = asStored?.tensors ?? new Map();
-    this.settings = asStored?.config.json.quantization_config ?? asStored?.config.json.compression_config;
+    this.settings = asStored && quantisationSettings(asStored.config.json);
     this.isFp8 = asStored !== undefined && [...tensors.values()].some(({ coded }) => coded?.code === "FP8");
     this.#modules = groupBy(this.#stored.values(), ({ name }) => moduleOf(name));
   }

@@ -279,7 +279,7 @@ class Planner {
 
   #uncomputable(steps: readonly Step[]): string[] {
     const packed = new Map<string, string[]>();
-    const quantized = new Map<string, string[]>();
+    const quantized = new Map<string, { method: string; unread: string | undefined; tensors: string[] }>();
     const wide = new Set<string>();
     for (const { tensor, dtype, value } of steps) {
       const leaves = leavesOf(value);
@@ -287,8 +287,12 @@ class Planner {
         const source = this.#builder.sources.get(leaf.source);
         const stored = source?.tensors.get(leaf.tensor);
         const method = source?.config.quantized;
-        if (method && !this.#asStored && (leaves.length > 1 || this.#recipe.dtype !== "keep"))
-          quantized.set(method, [...(quantized.get(method) ?? []), tensor]);
+        if (method && !this.#asStored && (leaves.length > 1 || this.#recipe.dtype !== "keep")) {
+          const unread = source.config.unread;
+          const one = quantized.get(`${method} ${unread}`) ?? { method, unread, tensors: [] };
+          one.tensors.push(tensor);
+          quantized.set(`${method} ${unread}`, one);
+        }
         const computed =
           leaves.length > 1 || hasOperation(value) || stored?.lowRank !== undefined || stored?.dtype !== dtype;
         if (!computed || !stored) continue;
@@ -302,10 +306,10 @@ class Planner {
         `${plural(wide.size, "tensor")} ${verb} stored in float64 and computed in float32 (${formatSome([...wide])})`,
       );
     }
-    const refused = [...quantized].map(
-      ([method, tensors]) =>
-        `the checkpoints are quantised (${method}), so computing or converting ${formatSome([...new Set(tensors)])} would be wrong; ${unquantise(method)}`,
-    );
+    const refused = [...quantized.values()].map(({ method, unread, tensors }) => {
+      const reason = unread === undefined ? "" : ` and only copied, as ${unread}`;
+      return `the checkpoints are quantised (${method})${reason}, so computing or converting ${formatSome([...new Set(tensors)])} would be wrong; ${unquantise(method)}`;
+    });
     if (refused.length > 0) return refused;
     return [...packed].map(
       ([dtype, tensors]) =>

@@ -1,5 +1,6 @@
 // Whether a merge of quantised models can copy their codes and scales, instead of writing values.
 
+import { quantisationSettings } from "../../formats/checkpoint/index.js";
 import { type DType, groupBy, isFloatDType } from "../../kit/index.js";
 import { flatten, isLeaf, type Leaf, leavesOf, measurementsOf, type Value } from "../../tensor/expressions/index.js";
 import type { OpenedPlan } from "./planner.js";
@@ -7,7 +8,7 @@ import type { OpenedPlan } from "./planner.js";
 /** Whether all sources are quantised alike and nothing is computed of their codes. */
 export function copiesCodes({ plan: { recipe, steps }, sources }: OpenedPlan): boolean {
   const stored = [...sources.values()].map(({ adapter, asStored }) => (adapter ? undefined : asStored));
-  const forms = new Set(stored.map((one) => one && JSON.stringify(one.config.json.quantization_config ?? null)));
+  const forms = new Set(stored.map((one) => one && JSON.stringify(quantisationSettings(one.config.json) ?? null)));
   if (forms.size !== 1 || forms.has(undefined)) return false;
   if (recipe.dtype !== "keep" || recipe.as === "adapter" || recipe.vocabulary !== undefined) return false;
   const isCoded = ({ source, tensor }: Leaf) => sources.get(source)?.tensors.get(tensor)?.coded !== undefined;

@@ -122,7 +122,8 @@ export class CodedRows {
   }
 
   #loadScales(term: Coded, { matrix, from, to }: Strip): void {
-    const { rows, columns, block, byColumn, groups, second, isDivided, zeros, zero } = term.coded;
+    const { rows, columns, block, byColumn, groups, second, isDivided, zeros, zero, sameZeros, isReordered } =
+      term.coded;
     const [height, width] = [Math.ceil(rows / block[0]), Math.ceil(columns / block[1])];
     const first = Math.floor(from / block[0]);
     const count = Math.ceil(to / block[0]) - first;
@@ -139,6 +140,9 @@ export class CodedRows {
     const places = this.#kernels.integers(this.#at.scalePlaces, columns);
     if (groups) this.#files.read(groups.file, groups.offset, this.#kernels.bytes(this.#at.scalePlaces, columns * 4));
     const isOrdered = !groups || places.every((group) => group === 0);
+    if (groups && isReordered && isOrdered && width > 1) {
+      throw new FormatError("g_idx is 0 for every column, but the configuration says desc_act; one of them is wrong");
+    }
     for (let c = 0; c < columns; c++) {
       const group = isOrdered ? Math.floor(c / block[1]) : (places[c] as number);
       if (group < 0 || group >= width) {
@@ -146,8 +150,19 @@ export class CodedRows {
       }
       places[c] = group * (byColumn ? count : 1);
     }
-    this.#kernels.floats(this.#at.zeros, scales.length).fill(zero);
+    this.#kernels.floats(this.#at.zeros, scales.length).fill(sameZeros ? 0 : zero);
     if (zeros) this.#addZeros(zeros, term, { height, width, first, count });
+    if (!sameZeros) return;
+    // Memory may have grown since.
+    const own = this.#kernels.floats(this.#at.zeros, scales.length);
+    const wrong = own.find((one) => one !== own[0] || !sameZeros.includes(one));
+    if (wrong !== undefined) {
+      const wanted = `all ${sameZeros.join(" or all ")}`;
+      throw new FormatError(
+        `the configuration says that codes are symmetric, whose stored zeros are ${wanted}, but one is ${wrong}; correct its sym or zero_point`,
+      );
+    }
+    own.fill(zero);
   }
 
   /** Stored numbers of the blocks of a strip. */
@@ -192,8 +207,9 @@ export class CodedRows {
       this.#readLines({ file, offset }, lines, height * step, [start * step, (start + rows) * step], raw);
       const bytes = this.#kernels.bytes(raw, Math.ceil((rows * width * bits) / 8));
       const into = this.#kernels.floats(this.#at.zeros, count * width);
+      const inByte = 8 / bits;
       const codeAt = (i: number) =>
-        bits === 8 ? (bytes[i] as number) : ((bytes[i >> 1] as number) >> ((i & 1) << 2)) & 15;
+        ((bytes[Math.floor(i / inByte)] as number) >> ((i % inByte) * bits)) & (2 ** bits - 1);
       for (let j = 0; j < width; j++) {
         for (let i = 0; i < count; i++) {
           const row = first - start + i;

@@ -1,6 +1,7 @@
 // A streaming pass as plain data: where bytes are, how they are combined, and where results go.
 
-import type { CheckpointTensor, CodedForm } from "../../formats/checkpoint/index.js";
+import type { CheckpointTensor } from "../../formats/checkpoint/index.js";
+import type { CodedForm } from "../../formats/quantised/index.js";
 import type { RemoteFile } from "../../formats/safetensors/index.js";
 import { bytesPerValue, type Encoding, type KernelDType, type StoredType, type Turn } from "../../kernels/index.js";
 import { type DType, type FloatDType, isDType, isFloatDType } from "../../kit/index.js";
