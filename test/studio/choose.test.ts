@@ -143,6 +143,7 @@ describeInBrowser("choosing layers", () => {
       await dialog.locator(`[data-method=${name}]`).click();
     };
     await open();
+    await dialog.locator("[data-method]").first().waitFor();
     const values = await listed();
     expect(values.toSorted()).toEqual(
       methodReferences()

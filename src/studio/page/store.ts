@@ -179,7 +179,11 @@ async function loadModels(): Promise<void> {
     sources
       .filter((source) => !models.value.has(keyOf(source)))
       .map(async (source) => {
-        const card = await call("inspect", { source, base: now.base }).catch((error: Error) => error.message);
+        const card = await call("inspect", { source, base: now.base }).catch((error: Error) => {
+          // Says nothing about the model, which is opened when the server is back.
+          if (error instanceof StudioError && error.code === "offline") throw error;
+          return error.message;
+        });
         models.value = new Map([...models.value, [keyOf(source), card]]);
       }),
   );

@@ -1,6 +1,6 @@
 // Chooses models: from folders of this machine, or by a name on the hub.
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Output } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Dialog, Field, Form, Icon } from "../components/basics.js";
@@ -34,23 +34,26 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
   const [listing, setListing] = useState<Listing | null>(null);
   const [problem, setProblem] = useState<string>();
   const [typed, setTyped] = useState("");
+  const requests = useRef(0);
+  const edits = useRef(0);
+  /** A later request, and what is typed meanwhile, stay as they are. */
   const open = async (folder: string | null) => {
-    try {
-      const found = await call("browse", { folder });
-      shown.value = found.folder;
-      setListing(found);
-      setTyped(found.folder);
-      setProblem(undefined);
-    } catch (error) {
-      setProblem((error as Error).message);
-    }
+    const request = ++requests.current;
+    const edit = edits.current;
+    const found = await call("browse", { folder }).catch((error: Error) => error);
+    if (request !== requests.current) return;
+    if (found instanceof Error) return setProblem(found.message);
+    shown.value = found.folder;
+    setListing(found);
+    if (edit === edits.current) setTyped(found.folder);
+    setProblem(undefined);
   };
   const base = settings.value?.base ?? null;
   // Experts are often beside their base.
   const beside = base === null || !/^([/~]|[A-Z]:)/.test(base) ? null : base.replace(/[/\\][^/\\]*$/, "") || null;
   useEffect(() => {
     void open(shown.value ?? beside).then(async () => {
-      if (shown.value === null) await open(null);
+      if (shown.value === null && requests.current === 1) await open(null);
     });
   }, []);
   const entries = listing?.entries ?? [];
@@ -77,7 +80,10 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
                 class="code"
                 spellcheck={false}
                 value={typed}
-                onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+                onInput={({ currentTarget }) => {
+                  edits.current++;
+                  setTyped(currentTarget.value);
+                }}
               />
               <Button text="Open" type="submit" />
               <Button
