@@ -176,7 +176,6 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     onProgress: ({ dataset, done, total }) => done === total && total > 0 && display.note(`fetched ${dataset}`),
   });
   const data = { folder: flags.data, loadRows };
-  // Not before the task files are read: one may be a pipe, and the read cannot be cancelled.
   const signal = interruptSignal("this pass");
   if (flags.dryRun) {
     const loaded = await loadTasks(tasks, { data, limit: flags.limit, signal }).finally(() => display.stop());
