@@ -61,7 +61,6 @@ export interface SavedRows {
 /** What an adapter is fitted to. */
 export type AdaptedBase = Pick<Checkpoint, "tensors" | "layerPrefix" | "tied" | "config">;
 
-
 /**
  * Opens an adapter and fits it to the tensors of its base.
  * @param remote files that are not on the disk
@@ -140,7 +139,11 @@ function fitToBase(
       factors.set(factor.module, { ...entry, [factor.side]: tensor });
     } else if (TOKEN_ROWS.test(name)) tokens.set(name.replace(TOKEN_ROWS, ".weight"), tensor);
     else if (BELOW.test(name)) saved.set(below(name.replace(BELOW, "")), tensor);
-    else saved.set(name.replace(SAVED, (_, own?: string) => (isLeft(own?.slice(1)) ? "" : (own as string))), tensor);
+    else
+      saved.set(
+        name.replace(SAVED, (_, own?: string) => (isLeft(own?.slice(1)) ? "" : (own as string))),
+        tensor,
+      );
   }
   // Rows of a tied head are those of the embedding, and may be saved under both names.
   for (const name of tokens.keys()) {

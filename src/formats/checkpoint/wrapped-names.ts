@@ -1,7 +1,8 @@
 // Names of modules that a trainer had wrapped when it saved them.
 
 /** Modules of torch.compile, FSDP, activation checkpointing and DeepSpeed that hold one other, and add their name to its tensors' names. */
-const WRAPPERS = /(^|\.)(?:_orig_mod|_fsdp_wrapped_module|_fpw_module|_checkpoint_wrapped_module|_forward_module)(?=\.)/g;
+const WRAPPERS =
+  /(^|\.)(?:_orig_mod|_fsdp_wrapped_module|_fpw_module|_checkpoint_wrapped_module|_forward_module)(?=\.)/g;
 
 const outside = (name: string) => name.replace(WRAPPERS, "").replace(/^\./, "");
 
