@@ -1,4 +1,8 @@
-// How PEFT names the factors and the modules of an adapter that is written.
+// How PEFT names the files, the factors and the modules of an adapter.
+
+import { SINGLE_FILE } from "../safetensors/sharded.js";
+
+export const ADAPTER_WEIGHTS = "adapter_model.safetensors";
 
 /** PEFT's `target_modules`, `target_parameters` and `layers_to_transform`. */
 export interface PeftTargets {
@@ -28,15 +32,28 @@ export function factorNames({
 
 const SIDES = { A: "a", B: "b", magnitude_vector: "magnitude" } as const;
 
-/** What the name of a factor says: its module, which one it is, and whether an embedding's; undefined for others. */
+/**
+ * What the name of a factor says: its module, which one it is, whether an embedding's, and the adapter's name where it was
+ * left in; undefined for others.
+ */
 export function factorOf(name: string) {
-  const found = /^(.*)\.lora_(embedding_)?(A|B|magnitude_vector)(?:\.default)?(?:\.weight)?$/.exec(name);
+  const found = /^(.*)\.lora_(embedding_)?(A|B|magnitude_vector)(?:\.(?!weight$)([^.]+))?(?:\.weight)?$/.exec(name);
   if (!found) return undefined;
   return {
     module: found[1] ?? "",
     side: SIDES[found[3] as keyof typeof SIDES],
     isEmbedding: found[2] !== undefined,
+    adapter: found[4],
   } as const;
+}
+
+/** An adapter's weights: the file of PEFT, or the one that a trainer writes of any model. */
+const WEIGHTS = [ADAPTER_WEIGHTS, SINGLE_FILE];
+
+/** The file of an adapter's weights among those of its folder. */
+export async function adapterWeights(has: (name: string) => boolean | Promise<boolean>): Promise<string | undefined> {
+  for (const name of WEIGHTS) if (await has(name)) return name;
+  return undefined;
 }
 
 /**

@@ -10,11 +10,12 @@ import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js"
 import type { RemoteFolder } from "../safetensors/sharded.js";
 import { changesOfParameters, TRANSPOSED_EXPERTS } from "./adapted-parameters.js";
 import { type AdapterConfig, formOfFactors, readAdapterConfig } from "./adapter-config.js";
-import { factorOf } from "./adapter-files.js";
+import { ADAPTER_WEIGHTS, adapterWeights, factorOf } from "./adapter-files.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { namesOfBase } from "./common-names.js";
 import { folderName } from "./locate.js";
 import { isConverted, namesInMemory } from "./renamings.js";
+import { unwrapped } from "./wrapped-names.js";
 
 /** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
 export interface LowRankDelta {
@@ -60,9 +61,6 @@ export interface SavedRows {
 /** What an adapter is fitted to. */
 export type AdaptedBase = Pick<Checkpoint, "tensors" | "layerPrefix" | "tied" | "config">;
 
-export const ADAPTER_WEIGHTS = "adapter_model.safetensors";
-const PREFIX = "base_model.model.";
-
 /**
  * Opens an adapter and fits it to the tensors of its base.
  * @param remote files that are not on the disk
@@ -71,9 +69,9 @@ const PREFIX = "base_model.model.";
  */
 export async function openAdapter(path: string, base: AdaptedBase, remote?: RemoteFolder): Promise<Adapter> {
   const config = await readAdapterConfig(path);
-  const weights = join(path, ADAPTER_WEIGHTS);
-  const isRemote = remote?.names.has(ADAPTER_WEIGHTS) === true;
-  if (!isRemote && !(await exists(weights))) {
+  const isRemote = (name: string) => remote?.names.has(name) === true;
+  const weights = await adapterWeights(async (name) => isRemote(name) || (await exists(join(path, name))));
+  if (weights === undefined) {
     const pickle = "adapter_model.bin";
     const pickled =
       remote?.names.has(pickle) || (await exists(join(path, pickle)))
@@ -81,7 +79,13 @@ export async function openAdapter(path: string, base: AdaptedBase, remote?: Remo
         : "";
     throw new CheckpointError(`${path} has no ${ADAPTER_WEIGHTS}${pickled}`, { file: path });
   }
-  const file = isRemote ? await remote.open(ADAPTER_WEIGHTS) : await openSafetensors(weights);
+  const file = remote && isRemote(weights) ? await remote.open(weights) : await openSafetensors(join(path, weights));
+  if (weights !== ADAPTER_WEIGHTS && !file.tensors.some(({ name }) => factorOf(name))) {
+    throw new CheckpointError(
+      `${path} has no ${ADAPTER_WEIGHTS}, and its ${weights} has no factors of an adapter. Save the adapter in PEFT again, or give the folder of the whole model without a base.`,
+      { file: file.path },
+    );
+  }
   return { path, name: folderName(path), file, trainedOn: config.trainedOn, ...fitToBase(file, config, base) };
 }
 
@@ -94,7 +98,18 @@ interface ModuleFactors {
   readonly isEmbedding: boolean;
 }
 
-const TOKEN_ROWS = /\.token_adapter\.trainable_tokens_delta(\.default)?$/;
+const PREFIX = /^(base_model\.model\.)+/;
+
+/** The name of an adapter that holds its trained tensors, where a trainer left it in their names. */
+function leftName(file: SafetensorsFile): string {
+  const names = new Set(file.tensors.flatMap(({ name }) => factorOf(name)?.adapter ?? []));
+  const [name = "default", another] = names;
+  if (another === undefined) return name;
+  throw new CheckpointError(
+    `${file.path} has the factors of several adapters (${formatSome([...names])}). Save the one to add by itself, with selected_adapters of PEFT's save_pretrained.`,
+    { file: file.path },
+  );
+}
 
 function fitToBase(
   file: SafetensorsFile,
@@ -112,8 +127,10 @@ function fitToBase(
   const embedding = embeddingOf(base);
   // What PEFT keeps below factors and rows is the base's, and so one matrix where it is tied.
   const below = (name: string) => (base.tied && isHead(name) && embedding ? embedding.name : name);
+  const left = leftName(file);
+  const isLeft = (name: string | undefined) => name === undefined || name === left || name === "default";
   for (const tensor of file.tensors) {
-    const name = tensor.name.startsWith(PREFIX) ? tensor.name.slice(PREFIX.length) : tensor.name;
+    const name = unwrapped(tensor.name).replace(PREFIX, "");
     // The base's own weights, which PEFT keeps beside trained ones.
     if (/\.original_module\./.test(name)) continue;
     const factor = factorOf(name);
@@ -122,7 +139,11 @@ function fitToBase(
       factors.set(factor.module, { ...entry, [factor.side]: tensor });
     } else if (TOKEN_ROWS.test(name)) tokens.set(name.replace(TOKEN_ROWS, ".weight"), tensor);
     else if (BELOW.test(name)) saved.set(below(name.replace(BELOW, "")), tensor);
-    else saved.set(name.replace(/\.modules_to_save(\.default)?(?=\.)/, ""), tensor);
+    else
+      saved.set(
+        name.replace(SAVED, (_, own?: string) => (isLeft(own?.slice(1)) ? "" : (own as string))),
+        tensor,
+      );
   }
   // Rows of a tied head are those of the embedding, and may be saved under both names.
   for (const name of tokens.keys()) {
@@ -167,6 +188,8 @@ function fitToBase(
   };
 }
 
+const TOKEN_ROWS = /\.token_adapter\.trainable_tokens_delta(\.[^.]+)?$/;
+const SAVED = /\.modules_to_save(\.[^.]+)?(?=\.)/;
 const BELOW = /(\.token_adapter)?\.base_layer(?=\.)/;
 
 const embeddingOf = ({ tensors }: AdaptedBase) => [...tensors.values()].find(({ part }) => part === "embed_tokens");

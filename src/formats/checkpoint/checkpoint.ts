@@ -25,6 +25,7 @@ import type { HubAccess } from "./hub-source.js";
 import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
 import { countedLayers, type Place, placeTensors } from "./placement.js";
 import { withStoredFacts } from "./stated-facts.js";
+import { withoutWrappers } from "./wrapped-names.js";
 
 /** A tensor's values in a file. */
 export interface StoredTensor {
@@ -166,8 +167,10 @@ export async function openCheckpoint(
   const files = gguf ? [gguf.file] : await openShards(folder, location.remote);
   const texts = gguf?.folder ?? folder;
   const config = await readConfig(texts);
-  const stored = gguf?.stored ?? files.flatMap((file) => file.tensors.map((info) => ({ ...info, file })));
-  const opened = { source, location, texts, files, notes: gguf?.notes ?? [], hub: options.hub };
+  const named = withoutWrappers(files.flatMap((file) => file.tensors.map((info) => ({ ...info, file }))));
+  const stored = gguf?.stored ?? named.tensors;
+  const notes = gguf?.notes ?? [named.note ?? []].flat();
+  const opened = { source, location, texts, files, notes, hub: options.hub };
   const [settings, dtype] = [quantisationSettings(config.json), statedDType(config.json)];
   const quantised = gguf ? undefined : readQuantised(stored, settings, dtype, await readShapes(stored));
   if (!quantised) return describe({ ...opened, config, stored });
@@ -176,17 +179,17 @@ export async function openCheckpoint(
     const kept = { ...config, quantized: undefined, ...(whileRunning ? { whileRunning } : {}) };
     if (quantised.keeps) return describe({ ...opened, config: kept, stored });
     const note = `the configuration says that weights are quantised (${config.quantized}), but they are plain values; its settings of quantisation are left out`;
-    return describe({ ...opened, config: withoutQuantisation(config), stored, notes: [note] });
+    return describe({ ...opened, config: withoutQuantisation(config), stored, notes: [...notes, note] });
   }
   if ("problem" in quantised) {
     const method = config.quantized ?? "an unknown method";
     const note = `the weights are quantised (${method}) and can only be copied, as ${quantised.problem}; to compute with them, ${unquantise(method)}`;
     const copied = { ...config, unread: quantised.problem };
-    return describe({ ...opened, config: copied, stored, notes: [note] });
+    return describe({ ...opened, config: copied, stored, notes: [...notes, note] });
   }
   const { tensors, note } = quantised;
   const plain = withoutQuantisation(config);
-  const decoded = await describe({ ...opened, config: plain, stored: tensors, notes: [note] });
+  const decoded = await describe({ ...opened, config: plain, stored: tensors, notes: [...notes, note] });
   const { adapter: _, ...base } = location;
   return { ...decoded, asStored: await describe({ ...opened, location: base, config, stored }) };
 }

@@ -11,8 +11,8 @@ import { commitOnHub, isHubName, openRepository, type Repository, type Repositor
 import { type HubSettings, hubSettings } from "../hub/settings.js";
 import { type RemoteFile, readHeader, type SafetensorsFile } from "../safetensors/reader.js";
 import { INDEX_FILE, openShards, type RemoteFolder } from "../safetensors/sharded.js";
-import { ADAPTER_WEIGHTS } from "./adapter.js";
 import { ADAPTER_CONFIG } from "./adapter-config.js";
+import { ADAPTER_WEIGHTS, adapterWeights } from "./adapter-files.js";
 import { companionOf, UNKNOWN_BYTES } from "./companion-names.js";
 
 /** Leave to ask the hub for sources that are not on this machine. */
@@ -158,7 +158,8 @@ export async function findOnHub(
   });
   await fetchFiles(needed.map(([one]) => one));
   // An adapter is small, and each of its factors is read for every piece of a tensor.
-  if (role === "adapter" && access.fetch === "stream") await fetchFiles([ADAPTER_WEIGHTS], access.onProgress);
+  const ofAdapter = [(await adapterWeights((one) => files.has(one))) ?? ADAPTER_WEIGHTS];
+  if (role === "adapter" && access.fetch === "stream") await fetchFiles(ofAdapter, access.onProgress);
 
   const missing = new Set<string>();
   for (const one of files.keys()) if (!(await exists(join(folder, one)))) missing.add(one);
@@ -173,7 +174,7 @@ export async function findOnHub(
   }
   const weights =
     role === "adapter"
-      ? [ADAPTER_WEIGHTS]
+      ? ofAdapter
       : (await openShards(folder, remote)).map(({ path }) => relative(folder, path).replaceAll("\\", "/"));
   await fetchFiles(weights, access.onProgress);
   if (pinned === undefined) await repository.remember();
@@ -197,7 +198,7 @@ async function movedFrom(
 /** Whether a folder has configuration and all weight files. */
 async function isComplete(folder: string, role: Role): Promise<boolean> {
   const has = (name: string) => exists(join(folder, name));
-  if (role === "adapter") return (await has(ADAPTER_CONFIG)) && (await has(ADAPTER_WEIGHTS));
+  if (role === "adapter") return (await has(ADAPTER_CONFIG)) && (await adapterWeights(has)) !== undefined;
   if (!(await has("config.json")) && !(await has("params.json"))) return false;
   try {
     await openShards(folder);

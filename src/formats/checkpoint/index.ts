@@ -1,7 +1,6 @@
 export { blockOf, compareParts, isMatrix, type Part } from "../../families/index.js";
-export { ADAPTER_WEIGHTS } from "./adapter.js";
 export { ADAPTER_CONFIG } from "./adapter-config.js";
-export { adapterConfig, factorNames, factorOf, peftName, peftTargets } from "./adapter-files.js";
+export { ADAPTER_WEIGHTS, adapterConfig, factorNames, factorOf, peftName, peftTargets } from "./adapter-files.js";
 export {
   type Checkpoint,
   type CheckpointTensor,

@@ -3,10 +3,12 @@
 import { readdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, normalize, resolve } from "node:path";
-import { beginsHere, exists } from "../../kit/files/index.js";
+import { beginsHere, exists, isFile } from "../../kit/files/index.js";
 import { CheckpointError } from "../../kit/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
-import type { RemoteFolder } from "../safetensors/sharded.js";
+import { INDEX_FILE, type RemoteFolder, SINGLE_FILE } from "../safetensors/sharded.js";
+import { ADAPTER_CONFIG } from "./adapter-config.js";
+import { ADAPTER_WEIGHTS, adapterWeights } from "./adapter-files.js";
 import {
   type FoundFolder,
   findOnHub,
@@ -97,8 +99,38 @@ async function locateFolder(
     const message = `${path} does not exist, but its folder ${path.split("/")[0]} does. For the model on the hub, write ${HUB_PREFIX}${path}`;
     throw new CheckpointError(message, { file: path });
   }
+  const file = (await isFile(folder)) && folder.endsWith(".safetensors");
+  if (file) return { folder: await folderOfFile(path, folder, role) };
   const note = `${path} is read from the folder of that name; write ${HUB_PREFIX}${path} for the model on the hub`;
   return { folder, notes: hub && (await isCached(path)) ? [note] : [] };
+}
+
+/** The only weight file of a folder, whatever it is called. */
+function onlyWeights(names: readonly string[]): string | undefined {
+  const [only, another] = names.filter((name) => name.endsWith(".safetensors"));
+  return another === undefined ? only : undefined;
+}
+
+/**
+ * The folder of a model that is given as its one weight file.
+ * @throws CheckpointError if the folder has other weights too, or does not say what the file is
+ */
+async function folderOfFile(path: string, file: string, role: Role): Promise<string> {
+  const folder = dirname(file);
+  const config = role === "adapter" ? ADAPTER_CONFIG : "config.json";
+  const names = await readdir(folder);
+  const has = (name: string) => names.includes(name);
+  const single = has(SINGLE_FILE) || has(INDEX_FILE) ? SINGLE_FILE : onlyWeights(names);
+  const read = role === "adapter" ? await adapterWeights(has) : single;
+  if (has(config) && basename(file) === read) return folder;
+  const target = role === "adapter" ? ADAPTER_WEIGHTS : SINGLE_FILE;
+  const advice =
+    role === "model" && has(ADAPTER_CONFIG) && !has(config)
+      ? `is the file of a LoRA adapter. Write BASE+${dirname(path)}, with the folder of its base model in place of BASE.`
+      : has(config)
+        ? `is not the only weight file of its folder. Give the folder, ${dirname(path)}, or copy this file as ${target} into a folder of its own, with ${config}.`
+        : `has no ${config} beside it. Copy it as ${target} into a folder with the ${config} of its model, and give this folder.`;
+  throw new CheckpointError(`${path} ${advice}`, { file });
 }
 
 // Folder names that training runs write; meaningless without the run's name.

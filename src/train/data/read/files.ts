@@ -5,6 +5,7 @@ import picomatch from "picomatch";
 import { isFile } from "../../../kit/files/index.js";
 import { isSystemError, own } from "../../../kit/index.js";
 import { formatSome } from "../../../kit/printing/index.js";
+import { arrowFolder, isArrowName } from "./arrow.js";
 import { DataError } from "./row.js";
 
 export const FORMATS = ["parquet", "jsonl", "json", "csv", "tsv", "text"] as const;
@@ -46,7 +47,9 @@ export async function localFiles(path: string): Promise<string[] | undefined> {
     const stats = await stat(path);
     if (stats.isFile()) return [path];
     if (stats.isDirectory()) {
-      const files = (await filesBelow(path)).filter(isDataName).sort();
+      const below = await filesBelow(path);
+      const files = below.filter(isDataName).sort();
+      if (files.length === 0 && below.some(isArrowName)) throw await arrowFolder(path);
       if (files.length > 0) return files.map((file) => join(path, file));
       const known = Object.keys(FORMAT_OF_EXTENSION).map((extension) => `.${extension}`);
       throw new DataError(`${path} has no data file (${known.join(", ")}, also with .gz)`, { file: path });

@@ -3,6 +3,7 @@ import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { withFile } from "../../../kit/files/index.js";
 import { CancelledError, isAnySystemError } from "../../../kit/index.js";
+import { ARROW_MARKS, arrowFile, isArrowName } from "./arrow.js";
 import { readDelimited } from "./delimited.js";
 import { type Format, formatOfName } from "./files.js";
 import { readParquet } from "./guarded-parquet.js";
@@ -83,6 +84,7 @@ function openReader(file: string, options: ReadOptions): FileReader {
     case "text":
       return readText(readBytes(file), file);
     case undefined:
+      if (isArrowName(file)) throw arrowFile(file);
       throw new DataError(`${file}: the name does not show the format. Add one, such as format: jsonl`, { file });
   }
 }
@@ -107,6 +109,7 @@ const FOREIGN: readonly (readonly [bytes: readonly number[], advice: string])[] 
 async function* readBytes(file: string): AsyncGenerator<Buffer> {
   const head = await readHead(file, 8);
   const startsWith = (bytes: readonly number[]) => bytes.every((byte, i) => head[i] === byte);
+  if (ARROW_MARKS.some(startsWith)) throw arrowFile(file);
   const foreign = FOREIGN.find(([bytes]) => startsWith(bytes));
   if (foreign) throw new DataError(`${file} ${foreign[1]}`, { file });
   const source = createReadStream(file, { highWaterMark: CHUNK_BYTES });

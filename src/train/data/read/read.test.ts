@@ -393,6 +393,25 @@ describe("files", () => {
     await expect(localFiles(join(root, "empty"))).rejects.toThrow(/has no data file/);
   });
 
+  it("names the way out of Arrow files and folders of save_to_disk", async () => {
+    const root = join(folder, "arrow");
+    const splits = join(root, "two");
+    await mkdir(join(splits, "test"), { recursive: true });
+    await mkdir(join(root, "one"));
+    for (const at of ["one", "two/test"]) {
+      writeFileSync(join(root, at, "data-00000-of-00001.arrow"), Buffer.from([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
+      writeFileSync(join(root, at, "state.json"), "{}");
+    }
+    writeFileSync(join(splits, "dataset_dict.json"), JSON.stringify({ splits: ["test"] }));
+    const one = join(root, "one");
+    await expect(localFiles(one)).rejects.toThrow(`load_from_disk("${one}").to_parquet("${one}.parquet")`);
+    await expect(localFiles(splits)).rejects.toThrow(`load_from_disk("${splits}")["test"].to_parquet(`);
+    const file = join(one, "data-00000-of-00001.arrow");
+    await expect(rowsOf(file)).rejects.toThrow(`Dataset.from_file("${file}").to_parquet(`);
+    for (const bytes of [[0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0], Buffer.from("ARROW1\0\0")])
+      await expect(rowsOf(write("jsonl", Buffer.from(bytes)))).rejects.toThrow("Arrow");
+  });
+
   it("matches patterns", () => {
     const cases: [string, string, boolean][] = [
       ["data/train-*", "data/train-0.parquet", true],
