@@ -33,10 +33,13 @@ beforeAll(async () => {
 });
 
 it.each([
-  [["train", "rows.jsonl"], "rows.jsonl is data, not a run. To train on it: layergraft train --data rows.jsonl"],
+  [
+    ["train", "rows.jsonl"],
+    "rows.jsonl is data, not a run. To train on it: layergraft train --base MODEL --data rows.jsonl --out FOLDER",
+  ],
   [
     ["merge", "rows.jsonl", "--dry-run"],
-    "rows.jsonl is data, not a recipe. To train on it: layergraft train --data rows.jsonl",
+    "rows.jsonl is data, not a recipe. To train on it: layergraft train --base MODEL --data rows.jsonl --out FOLDER",
   ],
   [["merge", "plan.yaml", "--dry-run"], "plan.yaml is a plan, not a recipe. Run: layergraft experiment plan.yaml"],
   [
@@ -44,14 +47,14 @@ it.each([
     "quiz.yaml is a task, not a recipe. Run: layergraft eval MODEL --tasks quiz.yaml",
   ],
   [["merge", "run.yaml", "--dry-run"], "run.yaml is a run, not a recipe. Run: layergraft train run.yaml"],
-  [["train", "recipe.yaml"], "recipe.yaml is a recipe, not a run. Run: layergraft merge recipe.yaml"],
+  [["train", "recipe.yaml"], "recipe.yaml is a recipe, not a run. Run: layergraft merge recipe.yaml --out FOLDER"],
   [
     ["train", "mergekit.yml"],
     "mergekit.yml is a mergekit configuration, not a run. Run: layergraft convert mergekit.yml",
   ],
   [
     ["experiment", "recipe.yaml", "--dry-run"],
-    "recipe.yaml is a recipe, not a plan. Run: layergraft merge recipe.yaml",
+    "recipe.yaml is a recipe, not a plan. Run: layergraft merge recipe.yaml --out FOLDER",
   ],
 ])("a file of another kind: %j", async (args, message) => refused(args, WRONG_USAGE, message));
 

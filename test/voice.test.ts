@@ -100,7 +100,7 @@ const FLAGS = new Set(
 const flagsIn = (code: string) =>
   withoutComments(code)
     .split("\n")
-    .map((line) => line.replace(/\b(?:layergraft|vllm) [a-z].*|"sbatch".*/, ""))
+    .map((line) => line.replace(/\bcommandLine`.*|\b(?:layergraft|vllm) [a-z].*|"sbatch".*/, ""))
     .flatMap((line) => line.match(/(?<![\w-])--[a-z][\w-]*/g) ?? [])
     .filter((flag) => FLAGS.has(flag));
 
@@ -111,7 +111,7 @@ describe("flags", () => {
       "--force",
       "--out",
     ]);
-    expect(flagsIn("const a = `Make them with: layergraft measure MODEL --out FOLDER`;")).toEqual([]);
+    expect(flagsIn("const a = commandLine`measure MODEL --out FOLDER`;")).toEqual([]);
   });
 
   test("are named only by the command line: errors of the library have the option as a field", () => {

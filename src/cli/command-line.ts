@@ -15,6 +15,7 @@ import {
 } from "../kit/index.js";
 import {
   closest,
+  commandLine,
   didYouMean,
   endLine,
   removedAdvice,
@@ -41,8 +42,8 @@ const EXAMPLES = `
 * Start with these five.
 
 Examples:
-  layergraft swap --task math-expert --language swahili-expert --out merged
-  layergraft generate merged --chat --prompt "What is 7 + 5?"`;
+  ${commandLine`swap --task math-expert --language swahili-expert --out merged`}
+  ${commandLine`generate merged --chat --prompt "What is 7 + 5?"`}`;
 
 /** Commander's sentences, and the ones printed in their place. */
 const SENTENCES: readonly (readonly [RegExp, string])[] = [

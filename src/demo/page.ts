@@ -1,7 +1,9 @@
 // The page of the demo: the experiment's page, after the question, the problems and the layers of the swap.
+
 import { join } from "node:path";
 import { experimentPage } from "../experiment/report/index.js";
 import { type Figure, layerGrid, type Page, right, type Section } from "../figures/index.js";
+import { commandLine } from "../kit/printing/index.js";
 import { type Analysis, analyzeExperts, heatmapOf } from "../merge/analysis/index.js";
 import type { PlanSummary } from "../merge/output/index.js";
 import { MINIATURE_MODELS } from "./miniature.js";
@@ -160,15 +162,15 @@ const START: Section = {
       commands: [
         {
           what: "See which layers would come from which expert",
-          command: "npx layergraft swap --task math-expert --language swahili-expert --dry-run",
+          command: `npx ${commandLine`swap --task math-expert --language swahili-expert --dry-run`}`,
         },
         {
           what: "Write the merged model",
-          command: "npx layergraft swap --task math-expert --language swahili-expert --out merged",
+          command: `npx ${commandLine`swap --task math-expert --language swahili-expert --out merged`}`,
         },
         {
           what: "Compare methods and layers on your tasks: copy plan.yaml from this folder, name your models in it, and run it",
-          command: "npx layergraft experiment plan.yaml run",
+          command: `npx ${commandLine`experiment plan.yaml run`}`,
         },
       ],
     },

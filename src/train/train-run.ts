@@ -8,7 +8,7 @@ import { describeKept, type KeptChange, losesChange } from "../kernels/index.js"
 import { longestOf } from "../kit/arrays/index.js";
 import { digestOfFile, exists, requireOutside } from "../kit/files/index.js";
 import { CheckpointError, type Progress, RecipeError } from "../kit/index.js";
-import { formatSome, plural, shellQuote } from "../kit/printing/index.js";
+import { commandLine, formatSome, plural } from "../kit/printing/index.js";
 import { type OpenedPlan, planRecipe } from "../merge/index.js";
 import { executePlan } from "../merge/output/index.js";
 import type { Tokenizer } from "../text/index.js";
@@ -179,7 +179,7 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   let base = await open(checkMemory && hub ? { ...hub, fetch: "plan" } : hub);
   let source = await openModelSource(base);
   if (source.sources.size > 1) {
-    const message = `base: ${run.base} is a recipe. Write it first: layergraft merge ${shellQuote(run.base)} --out FOLDER`;
+    const message = `base: ${run.base} is a recipe. Write it first: ${commandLine`merge ${run.base} --out FOLDER`}`;
     throw RecipeError.at({ field: "base" }, message);
   }
   const spec = readSpec(source.config, source.tensors.keys());

@@ -3,7 +3,8 @@ import { right, terminalLines } from "../../figures/index.js";
 import { readGgufHeader } from "../../formats/gguf/index.js";
 import { openSafetensors } from "../../formats/safetensors/index.js";
 import { type CacheEntry, cacheEntries, clearCache, modelCacheSettings } from "../../kit/files/index.js";
-import { formatBytes, formatDuration, plural } from "../../kit/printing/index.js";
+import { commandLine, formatBytes, formatDuration, plural } from "../../kit/printing/index.js";
+import { asTyped } from "../shared/command-name.js";
 import { print, printJson } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
 
@@ -44,7 +45,7 @@ export function add(program: Command): void {
           ]),
         }),
         "",
-        "Delete them with layergraft cache --clear.",
+        asTyped(`Delete them with ${commandLine`cache --clear`}.`),
       ]);
     });
 }

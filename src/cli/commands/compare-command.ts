@@ -12,7 +12,7 @@ import {
 import { escapeMarkdown } from "../../figures/index.js";
 import { exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { OutputError, usageError } from "../../kit/index.js";
-import { formatSome, plural, shellQuote, visible } from "../../kit/printing/index.js";
+import { commandLine, formatSome, plural, visible } from "../../kit/printing/index.js";
 import {
   type CommonOptions,
   info,
@@ -98,10 +98,7 @@ async function rate(results: readonly string[], flags: RatingFlags): Promise<voi
     await writeFileAtomically(file, page);
     if (flags.json) return printJson({ file, pairs, equal });
     print(`Wrote ${file}: ${plural(pairs, "pair")} of answers${equal > 0 ? `; ${equal} are equal, and left out` : ""}`);
-    info(
-      flags,
-      `Tally what raters save: layergraft compare ${[first, second].map(shellQuote).join(" ")} --ratings FILES`,
-    );
+    info(flags, `Tally what raters save: ${commandLine`compare ${[first, second]} --ratings FILES`}`);
     return;
   }
   const saved = (ratings ?? []).map(async (name) => [name, await readJsonObject(name)] as const);

@@ -20,7 +20,7 @@ import { loadRuntime } from "../../engine/runtime/index.js";
 import { noteOf, progressOf } from "../../experiment/report/index.js";
 import { formatSpan, layerStrip, reportPage, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { writeFileAtomically } from "../../kit/files/index.js";
-import { formatPercent, shellQuote } from "../../kit/printing/index.js";
+import { commandLine, formatPercent } from "../../kit/printing/index.js";
 import {
   type CommonOptions,
   elapsed,
@@ -70,8 +70,8 @@ export function add(program: Command): void {
     info(
       flags,
       `Finished in ${elapsed(start)}. Change the comparison, or prompt the swap:\n` +
-        `  layergraft experiment ${shellQuote(join(flags.out, "plan.yaml"))} run\n` +
-        `  layergraft generate ${shellQuote(join(flags.out, "swap.yaml"))} --chat --prompt ${shellQuote(shown?.problem.sw ?? "")}`,
+        `  ${commandLine`experiment ${join(flags.out, "plan.yaml")} run`}\n` +
+        `  ${commandLine`generate ${join(flags.out, "swap.yaml")} --chat --prompt ${shown?.problem.sw ?? ""}`}`,
     );
   });
 }

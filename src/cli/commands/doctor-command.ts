@@ -8,7 +8,7 @@ import { installLlama, loadLibrary } from "../../export/llama/index.js";
 import { hubSettings } from "../../formats/hub/index.js";
 import { usageError, VERSION } from "../../kit/index.js";
 import { describeFree, freeMemory } from "../../kit/memory/index.js";
-import { formatBytes, shorten } from "../../kit/printing/index.js";
+import { commandLine, formatBytes, shorten } from "../../kit/printing/index.js";
 import { cloneFile } from "../../merge/output/index.js";
 import { memoryTable } from "../../verbs/shared/index.js";
 import { hubAccess } from "../shared/hub-access.js";
@@ -102,7 +102,7 @@ async function examine(): Promise<readonly Finding[]> {
     {
       name: "memory",
       found: `${describeFree(freeMemory())}, of ${formatBytes(totalmem())}`,
-      enables: "a merge needs 0.1 to 0.3 GB; layergraft doctor MODEL prints what a model needs",
+      enables: `a merge needs 0.1 to 0.3 GB; ${commandLine`doctor MODEL`} prints what a model needs`,
     },
     {
       name: "disk here",

@@ -1,8 +1,10 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
 import { writeExample } from "../../demo/index.js";
-import { shellQuote } from "../../kit/printing/index.js";
+import { commandLine, shellQuote } from "../../kit/printing/index.js";
 import { type CommonOptions, info, interruptSignal, print, printJson, withCommonOptions } from "../shared/output.js";
+
+const QUESTION = "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?";
 
 export function add(program: Command): void {
   const command = program
@@ -20,8 +22,8 @@ export function add(program: Command): void {
     info(
       flags,
       `\nTry:\n\n${relative("", folder) && `  cd ${shellQuote(relative("", folder))}\n`}` +
-        "  layergraft swap --task math-expert --language swahili-expert --out merged\n" +
-        '  layergraft generate merged --chat --prompt "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?"',
+        `  ${commandLine`swap --task math-expert --language swahili-expert --out merged`}\n` +
+        `  ${commandLine`generate merged --chat --prompt ${QUESTION}`}`,
     );
   });
 }

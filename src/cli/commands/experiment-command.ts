@@ -23,7 +23,7 @@ import {
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
-import { closest, shellQuote } from "../../kit/printing/index.js";
+import { closest, commandLine } from "../../kit/printing/index.js";
 import { reportExperiment } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {
@@ -97,7 +97,7 @@ function actionOf(plan: string, action = "run"): Action {
   const chosen = ACTIONS.find((one) => one === action);
   if (chosen) return chosen;
   if (ACTIONS.some((one) => one === plan)) {
-    throw usageError(`the plan comes first: layergraft experiment ${shellQuote(action)} ${plan}`);
+    throw usageError(`the plan comes first: ${commandLine`experiment ${action} ${plan}`}`);
   }
   const meant = closest(action, ACTIONS) ?? ACTIONS.find((one) => one.startsWith(action));
   const hint = meant === undefined ? `; use one of ${ACTIONS.join(", ")}` : `; did you mean ${meant}?`;

@@ -1,6 +1,6 @@
 import { terminalLines } from "../../figures/index.js";
 import { type LayergraftError, usageError } from "../../kit/index.js";
-import { didYouMean, removedAdvice } from "../../kit/printing/index.js";
+import { commandLine, didYouMean, removedAdvice } from "../../kit/printing/index.js";
 import { loadYaml, type SchemaField } from "../../kit/settings/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
 import { paletteFor, print, printJson } from "../shared/output.js";
@@ -25,7 +25,7 @@ export function add(program: Command): void {
             rows: methods.map((method) => [method.name, method.summary]),
           }),
           "",
-          "Explain one with layergraft methods NAME, or read docs/methods.md.",
+          `Explain one with ${commandLine`methods NAME`}, or read docs/methods.md.`,
         ]);
       }
       const method = methods.find((one) => one.name === name);

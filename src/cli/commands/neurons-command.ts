@@ -1,5 +1,5 @@
 import { count, type Table, terminalLines } from "../../figures/index.js";
-import { formatFixed } from "../../kit/printing/index.js";
+import { commandLine, formatFixed } from "../../kit/printing/index.js";
 import { findLanguageNeurons, type LanguageNeurons } from "../../merge/analysis/index.js";
 import { parseNamed, parseShare, print, printJson, withCommonOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
@@ -9,7 +9,7 @@ export function add(program: Command): void {
     .command("neurons")
     .description(
       "Find the feed-forward neurons that fire for few languages, by the entropy of their activation over languages (LAPE). " +
-        "Measure the activations first: layergraft measure MODEL --kind activations --on TEXTS --out FOLDER.",
+        `Measure the activations first: ${commandLine`measure MODEL --kind activations --on TEXTS --out FOLDER`}.`,
     )
     .requiredOption("--language <name=folder>", "activations on texts of a language; repeat for each", parseNamed)
     .option("--share <share>", "share of all neurons to choose (default: 0.01)", parseShare);

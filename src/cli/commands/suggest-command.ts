@@ -2,7 +2,7 @@ import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
-import { plural, shellQuote } from "../../kit/printing/index.js";
+import { commandLine, plural } from "../../kit/printing/index.js";
 import { yamlText } from "../../kit/settings/index.js";
 import { type Suggestion, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
 import { analyze } from "../../verbs/index.js";
@@ -65,7 +65,7 @@ export function add(program: Command): void {
     const first = suggestions[0]?.name ?? "";
     info(
       options,
-      `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${shellQuote(join(out, `${first}.yaml`))} --out ${first}`,
+      `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: ${commandLine`merge ${join(out, `${first}.yaml`)} --out ${first}`}`,
     );
   });
 }

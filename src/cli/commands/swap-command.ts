@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { locateSource } from "../../formats/checkpoint/index.js";
 import { CheckpointError, MismatchError } from "../../kit/index.js";
-import { shellQuote } from "../../kit/printing/index.js";
+import { commandLine } from "../../kit/printing/index.js";
 import { suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
 import { hasDefaultLayers, methodOf, type RecipeInput } from "../../merge/index.js";
 import { analyze } from "../../verbs/index.js";
@@ -39,7 +39,6 @@ export function add(program: Command): void {
     const { measured: found, training = [] } = (await measured()) ?? {};
     for (const sentence of trainingSentences(training)) info(options, `note: ${sentence}`);
     const { base, task, language } = fields;
-    const words = ["--base", base, "--task", task, "--language", language].map((word) => shellQuote(String(word)));
     info(
       options,
       found
@@ -47,8 +46,8 @@ export function add(program: Command): void {
             `These are ${found.reason}.\nEvaluate both. To take the measured ones, add:\n  --layers ${Object(found.recipe).layers.language}`
         : "These layers are the paper's default, whatever the experts changed. To measure where they changed, and get recipes" +
             (base === undefined
-              ? ", use layergraft suggest, whose --base is the model that both were fine-tuned from."
-              : `:\n  layergraft suggest ${words.join(" ")}`),
+              ? `:\n  ${commandLine`suggest --base BASE --task ${String(task)} --language ${String(language)}`}\nwhere BASE is the model that both were fine-tuned from.`
+              : `:\n  ${commandLine`suggest --base ${String(base)} --task ${String(task)} --language ${String(language)}`}`),
     );
   });
 }

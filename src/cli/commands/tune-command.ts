@@ -15,7 +15,7 @@ import {
 import { type ExperimentReport, outlookLines, overviewLines, RECIPES, REPORT } from "../../experiment/report/index.js";
 import { canonicalJson, exists, isFile, writeFileAtomically } from "../../kit/files/index.js";
 import { isObject, OutputError, usageError } from "../../kit/index.js";
-import { shellQuote } from "../../kit/printing/index.js";
+import { commandLine } from "../../kit/printing/index.js";
 import { openSettings, readSettingsText, yamlText } from "../../kit/settings/index.js";
 import { inspect } from "../../verbs/index.js";
 import { reportExperiment } from "../../verbs/shared/index.js";
@@ -124,7 +124,7 @@ async function writePlan(out: string, text: string, plan: ExperimentInput): Prom
   const before = (await isFile(file)) ? await readSettingsText(file, "plan") : isWritten ? "" : undefined;
   if (before !== undefined && !before.startsWith(HEADER)) {
     throw new OutputError(
-      `${file} was not written by tune. Choose another --out, or run it: layergraft experiment ${shellQuote(file)}`,
+      `${file} was not written by tune. Choose another --out, or run it: ${commandLine`experiment ${file}`}`,
       { file },
     );
   }
@@ -165,7 +165,7 @@ function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string
   const bar = overviews[0]?.bars.find(({ detail, isSummary }) => detail === chosen && !isSummary);
   const recipe = recipes.find(({ model }) => bar?.models.includes(model));
   if (chosen === undefined || !recipe || !bar) return undefined;
-  const command = `layergraft experiment ${shellQuote(file)} export ${shellQuote(recipe.id)} --out best`;
+  const command = commandLine`experiment ${file} export ${recipe.id} --out best`;
   return { configuration: chosen, score: bar.mean, recipe: join(folder, RECIPES, `${recipe.id}.yaml`), command };
 }
 

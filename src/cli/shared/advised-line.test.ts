@@ -67,6 +67,8 @@ describe("the advised line of a command whose required options are missing", () 
     ["soup m m2 --out o", "soup --model m --model m2 --out o"],
     ["soup m --out m", "soup --model m --out m"],
     ["soup --out m m", "soup --model m --out m"],
+    ["swap a b", "swap --task a --language b --out FOLDER"],
+    ["soup a b --dry-run", "soup --model a --model b --dry-run"],
     ["analyze base math-expert", "analyze --base base --expert math-expert=math-expert"],
     ["analyze a base experts/math", "analyze --base a --expert NAME=base --expert math=experts/math"],
     ["transplant x y --out o", "transplant --tokenizer y x --out o"],

@@ -35,7 +35,14 @@ export function advisedLine(command: Command, typed: readonly string[]): string 
     added.push(`${last.long} ${shellQuote(given.word)}`);
   }
   const kept = typed.filter((_, at) => !excess.includes(at)).map(shellQuote);
-  return ["layergraft", command.name(), ...added, ...kept].join(" ");
+  return `layergraft ${[command.name(), ...added, ...kept, ...outOf(command)].join(" ")}`;
+}
+
+/** A command with a dry run writes to --out, and asks for it only after all else is right. */
+function outOf(command: Command): string[] {
+  const isThere = (flag: string) => command.options.some(({ long }) => long === flag);
+  const isTyped = ["out", "dryRun"].some((name) => command.getOptionValue(name) !== undefined);
+  return isThere("--out") && isThere("--dry-run") && !isTyped ? ["--out FOLDER"] : [];
 }
 
 /** Which of the words are neither options nor their values. */

@@ -3,7 +3,7 @@
 import { layerStrip, type Palette } from "../../figures/index.js";
 import type { HubAccess } from "../../formats/checkpoint/index.js";
 import { defined, groupBy, usageError } from "../../kit/index.js";
-import { formatBytes, formatCount, formatPercent, plural, shellQuote } from "../../kit/printing/index.js";
+import { commandLine, formatBytes, formatCount, formatPercent, plural } from "../../kit/printing/index.js";
 import { methodOf, outputSchema, type Plan, type RecipeInput } from "../../merge/index.js";
 import { measuredOwnership, type PlanSummary, pinsOfRun, sourceLabels, writeNotes } from "../../merge/output/index.js";
 import { type MergePlan, planMerge } from "../../verbs/index.js";
@@ -113,8 +113,7 @@ export async function runMerge(
         `${result.bytesFetched > 0 ? `${formatBytes(result.bytesFetched)} fetched, ` : ""}${elapsed(start)}`,
     );
   }
-  const allow = plan.code ? " --allow-code" : "";
-  info(options, `Verify it with: layergraft verify ${shellQuote(options.out ?? "")}${allow}`);
+  info(options, `Verify it with: ${commandLine`verify ${options.out ?? ""} ${plan.code ? ["--allow-code"] : []}`}`);
   const { push } = await pushResult(options.out ?? "", options);
   if (push) printPush(push);
 }

@@ -1,5 +1,5 @@
 import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
-import { formatBytes, plural, shellQuote } from "../../kit/printing/index.js";
+import { commandLine, formatBytes, plural } from "../../kit/printing/index.js";
 import { checkPush, pushNotes } from "../../merge/output/index.js";
 import { type PushOptions, type PushResult, push } from "../../verbs/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
@@ -33,7 +33,7 @@ export async function pushResult(out: string, flags: PushFlags): Promise<{ reado
     return { push: await runPush(out, { name: flags.push, private: flags.private }, flags) };
   } catch (error) {
     if (!(error instanceof LayergraftError)) throw error;
-    const again = `layergraft push ${shellQuote(out)} ${shellQuote(flags.push)}${flags.private ? " --private" : ""}`;
+    const again = commandLine`push ${out} ${flags.push} ${flags.private ? ["--private"] : []}`;
     const message = `${error.message}\n${out} is complete. Push it with: ${again}`;
     if (error instanceof CancelledError) throw new CancelledError(message, error.where);
     throw new LayergraftError(error.code, message, error.where, error);

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { describeField } from "../../engine/index.js";
 import { isFile, readJsonObject } from "../../kit/files/index.js";
 import { isObject, isSystemError, own, parsePythonJson, RecipeError } from "../../kit/index.js";
-import { formatSome, shellQuote } from "../../kit/printing/index.js";
+import { commandLine, formatSome } from "../../kit/printing/index.js";
 import { bleuFromStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfFromStatistics } from "../metrics/chrf.js";
 import type { JudgedItem } from "../scoring/scores.js";
@@ -98,7 +98,7 @@ async function nearestResults(path: string): Promise<string[]> {
     level = inside.filter((entry) => entry.isDirectory()).map(({ parentPath, name }) => join(parentPath, name));
   }
   if ((await listed(path)).some(({ name }) => name === "config.json")) {
-    const message = `${path} is a model, not results. Evaluate it first: layergraft eval ${shellQuote(path)} --tasks TASK --out FOLDER`;
+    const message = `${path} is a model, not results. Evaluate it first: ${commandLine`eval ${path} --tasks TASK --out FOLDER`}`;
     throw RecipeError.at({ file: path }, message);
   }
   return [];

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { isFile, readJsonObject } from "../../kit/files/index.js";
 import { RecipeError } from "../../kit/index.js";
-import { formatSome } from "../../kit/printing/index.js";
+import { commandLine, formatSome } from "../../kit/printing/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../kit/settings/index.js";
 import { keyOf } from "../backends/answer-cache.js";
 import { averageRepeats, type JudgedItem } from "../scoring/scores.js";
@@ -131,7 +131,7 @@ export async function readResults(path: string): Promise<Results> {
   if (typeof format === "number" && format > FORMAT) {
     throw RecipeError.at({ file }, `${file} was written by a newer version of layergraft; update layergraft`);
   }
-  const summary = `${file} is not a valid results.json (layergraft eval --out writes one):`;
+  const summary = `${file} is not a valid results.json (${commandLine`eval MODEL --tasks TASK --out FOLDER`} writes one):`;
   throw new RecipeError(summary, problems.slice(0, 10).map(formatProblem), { file });
 }
 

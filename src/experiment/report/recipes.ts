@@ -1,7 +1,7 @@
 import { basename, join, relative } from "node:path";
 import { hubPlace } from "../../formats/checkpoint/index.js";
 import { usageError } from "../../kit/index.js";
-import { formatSome, plural, shellQuote, suggestName, visible } from "../../kit/printing/index.js";
+import { commandLine, formatSome, plural, suggestName, visible } from "../../kit/printing/index.js";
 import type { RecipeInput } from "../../merge/index.js";
 import type { PlanModel } from "../expand/plan-models.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
@@ -68,11 +68,11 @@ export function reportRecipes(
 function commandOf(id: string, origin: Origin): string {
   const row = origin.id === "" ? id : `${origin.id}/${id}`;
   if (origin.isAsWritten) {
-    return `layergraft experiment ${shellQuote(basename(origin.file))} export ${shellQuote(row)} --out ${shellQuote(id)}`;
+    return commandLine`experiment ${basename(origin.file)} export ${row} --out ${id}`;
   }
   // Options of the run are not known here, and the recipe has what they led to.
   const recipe = join(relative(origin.planFolder, recipesIn(origin)), `${id}.yaml`);
-  return `layergraft merge ${shellQuote(recipe)} --out ${shellQuote(id)}`;
+  return commandLine`merge ${recipe} --out ${id}`;
 }
 
 const oneLine = (text: string) => visible(text.replace(/\s+/g, " "));

@@ -5,7 +5,7 @@ import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, normalize, resolve } from "node:path";
 import { beginsHere, exists, isFile } from "../../kit/files/index.js";
 import { CheckpointError } from "../../kit/index.js";
-import { didYouMean } from "../../kit/printing/index.js";
+import { commandLine, didYouMean } from "../../kit/printing/index.js";
 import { INDEX_FILE, type RemoteFolder, SINGLE_FILE } from "../safetensors/sharded.js";
 import { ADAPTER_CONFIG } from "./adapter-config.js";
 import { ADAPTER_WEIGHTS, adapterWeights } from "./adapter-files.js";
@@ -75,7 +75,7 @@ export async function locateOrFetch(source: string, base = ".", hub?: HubAccess)
   }
   const beside = await readdir(dirname(resolve(base, source))).catch(() => []);
   const elsewhere = parseHubName(source)
-    ? `, neither as a folder nor in the local cache of the hub; download it with: layergraft inspect ${source} --download`
+    ? `, neither as a folder nor in the local cache of the hub; download it with: ${commandLine`inspect ${source} --download`}`
     : "; give the folder of a checkpoint, FOLDER+ADAPTER, or a name on the hub such as org/model";
   const meant = beside.map((name) => join(dirname(source), name));
   const hint = didYouMean(normalize(source), meant) || elsewhere;

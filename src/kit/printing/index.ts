@@ -1,3 +1,4 @@
+export { commandLine } from "./command-line.js";
 export {
   formatBytes,
   formatCount,

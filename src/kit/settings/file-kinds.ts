@@ -2,7 +2,7 @@
 
 import { RecipeError } from "../errors.js";
 import { isObject } from "../json.js";
-import { shellQuote } from "../printing/terminal.js";
+import { commandLine } from "../printing/command-line.js";
 
 const DATA = /\.(jsonl|ndjson|csv|tsv|parquet|arrow)(\.gz)?$/i;
 
@@ -12,18 +12,18 @@ const KINDS: readonly {
   readonly has: readonly string[];
   readonly use: (file: string) => string;
 }[] = [
-  { kind: "plan", has: ["experts", "evaluate"], use: (file) => `layergraft experiment ${file}` },
-  { kind: "task", has: ["task", "answer"], use: (file) => `layergraft eval MODEL --tasks ${file}` },
-  { kind: "run", has: ["base", "data"], use: (file) => `layergraft train ${file}` },
-  { kind: "mergekit configuration", has: ["merge_method"], use: (file) => `layergraft convert ${file}` },
-  { kind: "recipe", has: ["method", "models"], use: (file) => `layergraft merge ${file}` },
-  { kind: "recipe", has: ["method", "task", "language"], use: (file) => `layergraft merge ${file}` },
+  { kind: "plan", has: ["experts", "evaluate"], use: (file) => commandLine`experiment ${file}` },
+  { kind: "task", has: ["task", "answer"], use: (file) => commandLine`eval MODEL --tasks ${file}` },
+  { kind: "run", has: ["base", "data"], use: (file) => commandLine`train ${file}` },
+  { kind: "mergekit configuration", has: ["merge_method"], use: (file) => commandLine`convert ${file}` },
+  { kind: "recipe", has: ["method", "models"], use: (file) => commandLine`merge ${file} --out FOLDER` },
+  { kind: "recipe", has: ["method", "task", "language"], use: (file) => commandLine`merge ${file} --out FOLDER` },
 ];
 
 /** @throws RecipeError for a file of data, by its name */
 export function requireSettings(file: string, kind: string): void {
   if (!DATA.test(file)) return;
-  const message = `${file} is data, not a ${kind}. To train on it: layergraft train --data ${shellQuote(file)}`;
+  const message = `${file} is data, not a ${kind}. To train on it: ${commandLine`train --base MODEL --data ${file} --out FOLDER`}`;
   throw new RecipeError(message, [], { file });
 }
 
@@ -33,5 +33,5 @@ export function requireKind(value: unknown, file: string, kind: string): void {
     ? KINDS.find(({ has }) => has.every((field) => Object.hasOwn(value, field)))
     : undefined;
   if (!found || kind.includes(found.kind)) return;
-  throw new RecipeError(`${file} is a ${found.kind}, not a ${kind}. Run: ${found.use(shellQuote(file))}`, [], { file });
+  throw new RecipeError(`${file} is a ${found.kind}, not a ${kind}. Run: ${found.use(file)}`, [], { file });
 }

@@ -3,7 +3,7 @@
 import type { Checkpoint } from "../../formats/checkpoint/index.js";
 import { largestOf } from "../../kit/arrays/index.js";
 import { CheckpointError, DTYPE_BY_TORCH_NAME, elementCount, groupBy } from "../../kit/index.js";
-import { shellQuote } from "../../kit/printing/index.js";
+import { commandLine } from "../../kit/printing/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
 import type { RecipeInput } from "../recipe/recipe.js";
 import { type Closeness, compareWith, NOT_GIVEN } from "./closeness.js";
@@ -74,7 +74,7 @@ export async function explainMerge(
   { hasBase, ...stream }: StreamOptions & { readonly hasBase: boolean },
 ): Promise<Explanation> {
   if (merged.asStored) {
-    const advice = `Write it as values first: layergraft export ${shellQuote(merged.source)} --format hf --type bfloat16 --out FOLDER`;
+    const advice = `Write it as values first: ${commandLine`export ${merged.source} --format hf --type bfloat16 --out FOLDER`}`;
     throw new CheckpointError(`${merged.name} is quantised: its codes cannot be sums of others. ${advice}`, {
       file: merged.folder,
     });

@@ -7,7 +7,7 @@ import { type Checkpoint, folderName, foldersOf, hubPlace } from "../../formats/
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
 import { digestOf, digestOfFile, isFile } from "../../kit/files/index.js";
 import { isObject, VERSION } from "../../kit/index.js";
-import { formatPercent, shellQuote } from "../../kit/printing/index.js";
+import { commandLine, formatPercent } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { sourcesRead } from "../../tensor/expressions/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
@@ -34,7 +34,7 @@ Made with layergraft ${VERSION} by this recipe:
 ${recipe}
 \`\`\`
 
-To reproduce the merge, save the recipe as \`recipe.yaml\` and run \`npx layergraft merge recipe.yaml --out ${shellQuote(title)}\`.
+To reproduce the merge, save the recipe as \`recipe.yaml\` and run \`npx ${commandLine`merge recipe.yaml --out ${title}`}\`.
 \`${PROVENANCE_FILE}\` records how each tensor was made; \`layergraft verify\` recomputes them.
 `,
   );

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
 import { keptText } from "../../kit/files/index.js";
 import { elementCount, RecipeError, sameShape } from "../../kit/index.js";
-import { formatPercent, shellQuote } from "../../kit/printing/index.js";
+import { commandLine, formatPercent } from "../../kit/printing/index.js";
 import { packBits, unpackBits } from "../../tensor/expressions/index.js";
 import { blockRowsOf } from "../../tensor/streaming/index.js";
 
@@ -97,8 +97,8 @@ export async function chooseBlocks(
   const [first] = lacking;
   if (first) {
     const models = lacking.map(([, model]) => model);
-    const experts = models.map((model, i) => `expert-${i + 1}=${shellQuote(model)}`);
-    const command = `layergraft analyze --base ${shellQuote(first[0])} --expert ${experts.join(" --expert ")}`;
+    const experts = models.map((model, i) => `expert-${i + 1}=${model}`);
+    const command = commandLine`analyze --base ${first[0]} --expert ${experts}`;
     const what = `budget needs the size of each block's change, which is not known of ${models.join(", ")}.`;
     throw RecipeError.at(
       { field: "budget" },

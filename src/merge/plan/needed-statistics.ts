@@ -2,7 +2,7 @@
 
 import { type Checkpoint, openCheckpoint } from "../../formats/checkpoint/index.js";
 import { CheckpointError, type ErrorWhere, RecipeError } from "../../kit/index.js";
-import { shellQuote } from "../../kit/printing/index.js";
+import { commandLine } from "../../kit/printing/index.js";
 import type { StatisticsKind } from "../methods/method.js";
 
 /** Statistics that a field asks for. */
@@ -53,7 +53,6 @@ function statisticsError(
   out?: string,
   there = "",
 ): RecipeError {
-  const [of, to] = [model, out].map((path) => path && shellQuote(path));
-  const command = `layergraft measure ${of ?? "MODEL"} --kind ${kind} --on TEXTS --out ${to ?? "FOLDER"}`;
+  const command = commandLine`measure ${model ?? "MODEL"} --kind ${kind} --on TEXTS --out ${out ?? "FOLDER"}`;
   return RecipeError.at({ field, ...where }, `${problem}. Write them${there} with: ${command}`);
 }

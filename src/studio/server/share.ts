@@ -1,4 +1,5 @@
 // The page of a recipe for other people: one file without paths of this machine, which opens anywhere.
+
 import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
@@ -18,6 +19,7 @@ import {
 } from "../../figures/index.js";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { type LayergraftError, OutputError, VERSION } from "../../kit/index.js";
+import { commandLine } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { inspect } from "../../verbs/index.js";
@@ -107,7 +109,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
           commands: [
             {
               what: "The recipe",
-              command: `layergraft merge ${name}.yaml --out ${name}`,
+              command: commandLine`merge ${`${name}.yaml`} --out ${name}`,
               id: "recipe-text",
               file: {
                 about: "Put the models' folders, or their names on the hub, in the places of their names here.",

@@ -15,6 +15,7 @@ import {
   RecipeError,
   type Shape,
 } from "../../kit/index.js";
+import { commandLine } from "../../kit/printing/index.js";
 import { yamlText } from "../../kit/settings/index.js";
 import { factorsOf, initialFactors, type LoraModule, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
@@ -129,7 +130,9 @@ function requireSupported(training: TrlRun, { processes = 1, machines = 1 }: Trl
   const checkpoints = [...source.sources.values()];
   const [base] = checkpoints;
   if (!base || checkpoints.length > 1 || base.adapter) {
-    problems.push("base: it is made of several checkpoints or has an adapter; write it with layergraft merge first");
+    problems.push(
+      `base: it is made of several checkpoints or has an adapter. Write it first: ${commandLine`merge ${run.base} --out FOLDER`}`,
+    );
   }
   const perStep = run.accumulation * (streams[0] ? rowsOf(streams) : 0);
   if (perStep % (processes * machines) !== 0) {
