@@ -52,7 +52,7 @@ const main = {
       groups: [
         { name: "zod", test: /node_modules\/zod\// },
         // What every command loads, --help too.
-        { name: "common", test: /^\0rolldown|src\/kit\/(errors|json|version|progress|printing\/\w+)\.ts$/ },
+        { name: "common", test: /^\0rolldown|src\/kit\/(errors|json|version|progress|printing\/[\w-]+)\.ts$/ },
         {
           name: "commands",
           test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed))\.ts$/,
