@@ -25,6 +25,8 @@ interface Asked<I extends Item> {
 /** Whom to ask, and who takes the answers. */
 export interface Asking {
   readonly backend: Backend;
+  /** Time that chat templates write. */
+  readonly now: Date;
   /** Called once for each item, with its index, when its answer is there. */
   readonly onAnswer: (index: number, answer: ItemAnswer) => void;
   readonly signal: AbortSignal | undefined;
@@ -56,7 +58,7 @@ export async function askItems(task: Task, items: readonly Item[], asking: Askin
   const toGenerate: Asked<GenerateItem>[] = [];
   const toChoose: Asked<ChooseItem>[] = [];
   for (const [index, item] of items.entries()) {
-    const asked = { index, ...(await requestOf(task, item, asking.backend)) };
+    const asked = { index, ...(await requestOf(task, item, asking)) };
     if (item.kind === "generate") toGenerate.push({ ...asked, item });
     else toChoose.push({ ...asked, item });
   }
@@ -64,12 +66,12 @@ export async function askItems(task: Task, items: readonly Item[], asking: Askin
   if (toChoose.length > 0) await choose(toChoose, asking);
 }
 
-async function requestOf({ protocol }: Task, { prompt }: Item, backend: Backend) {
+async function requestOf({ protocol }: Task, { prompt }: Item, { backend, now }: Asking) {
   if (prompt.form === "text") {
     const { specialTokens } = protocol;
     return { context: prompt.shared + prompt.own, common: { prefix: prompt.shared, specialTokens } };
   }
-  const context = (await backend.renderChat?.(prompt.messages)) ?? "";
+  const context = (await backend.renderChat?.(prompt.messages, now)) ?? "";
   // A rendered chat already has its special tokens.
   const prefix = JSON.stringify(prompt.messages.slice(0, prompt.shared));
   return { context, common: { prefix, specialTokens: false } };

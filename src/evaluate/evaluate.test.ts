@@ -23,11 +23,13 @@ import {
 import { completions, type FakeRequest } from "../../test/support/fake-chat-server.js";
 import * as toy from "../../test/support/toy-model.js";
 import { CancelledError, LayergraftError, OutputError } from "../kit/errors.js";
+import type { Backend } from "./backends/backend.js";
 import { evaluate } from "./evaluate.js";
 import { readResults } from "./results/read-results.js";
 import type { Sample } from "./results/result-types.js";
 import type { EvaluationProgress } from "./task-run.js";
 import type { GenerateItem } from "./tasks/open-tasks.js";
+import type { Task } from "./tasks/task.js";
 
 setUpEvaluations();
 
@@ -411,6 +413,34 @@ describe("a stopped evaluation", () => {
     await run({ tasks: [generateTask(3)], backend, out, resume: true, onNote: (note) => notes.push(note) });
     expect(notes).toEqual(["1 damaged line of answers.jsonl removed; what it answered is asked again"]);
     expect(files(out)).toEqual(whole);
+  });
+
+  it("keeps the time of its start, which chat templates may write", async () => {
+    const asked: (Date | undefined)[] = [];
+    const { backend } = await vllm();
+    const dated: Backend = {
+      ...backend,
+      renderChat: async ([message], now) => {
+        asked.push(now);
+        return `${message?.content}, today is ${now?.toISOString()}`;
+      },
+    };
+    const chat = generateTask(2, {
+      load: async () => ({
+        items: ["a", "b"].map((id) => ({
+          ...{ kind: "generate", id, gold: "even", stop: [], maxNewTokens: 4 },
+          prompt: { form: "chat", shared: 0, messages: [{ role: "user", content: id }] },
+        })),
+        notes: [],
+      }),
+    } as Partial<Task>);
+    const [first, later] = [new Date("2026-01-31T12:00:00Z"), new Date("2026-03-01T12:00:00Z")];
+    await run({ tasks: [chat], backend: dated, out, now: first });
+    await run({ tasks: [chat], backend: dated, out, now: later, resume: true });
+    expect(asked).toEqual([first, first, first, first]);
+    expect(JSON.parse(read("run.json"))).toMatchObject({ started: first.toISOString(), kept: 2 });
+    await run({ tasks: [chat], backend: dated, now: later });
+    expect(asked.slice(4)).toEqual([later, later]);
   });
 
   it("is not resumed with other settings, nor without resume", async () => {

@@ -20,6 +20,8 @@ export interface EvaluateOptions {
   readonly out?: string | undefined;
   /** Resume an interrupted evaluation in `out`. Default: false. */
   readonly resume?: boolean | undefined;
+  /** Time that chat templates write; a resumed evaluation keeps its own. Default: that of the call. */
+  readonly now?: Date | undefined;
   /** Most items of each task. Default: all. */
   readonly limit?: number | undefined;
   /** Random seed of the bootstrap. Default: 0. */
@@ -60,7 +62,7 @@ export interface Evaluation {
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const { backend, sandbox, out, resume = false } = options;
-  const started = new Date();
+  const start = performance.now();
   const settings: EvaluationSettings = {
     limit: options.limit ?? null,
     seed: options.seed ?? 0,
@@ -97,7 +99,10 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     sandbox: executing.length > 0 ? (sandbox?.identity ?? null) : null,
     settings,
   };
-  const folder = out === undefined ? undefined : await ResultFolder.open(out, settingsOf(common, loaded), resume);
+  const begun = options.now ?? new Date();
+  const folder =
+    out === undefined ? undefined : await ResultFolder.open(out, settingsOf(common, loaded), resume, begun);
+  const now = folder?.started ?? begun;
   const { size: kept = 0, damaged = 0 } = folder?.cache ?? {};
   if (damaged > 0) {
     const note = `${plural(damaged, "damaged line")} of ${ANSWERS_FILE} removed; what it answered is asked again`;
@@ -109,7 +114,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     const shared: Record<string, unknown> = {};
     const times: Record<string, { seconds: number; itemsPerSecond: number | null }> = {};
     for (const [index, one] of loaded.entries()) {
-      const run = new TaskRun(one, { ...options, number: index + 1, tasks: loaded.length, folder, shared });
+      const run = new TaskRun(one, { ...options, now, number: index + 1, tasks: loaded.length, folder, shared });
       try {
         await run.ask();
       } catch (error) {
@@ -125,8 +130,8 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     }
     const results: Results = { ...common, tasks };
     await folder?.writeResults(results, shared, {
-      started: started.toISOString(),
-      seconds: (Date.now() - started.getTime()) / 1000,
+      started: now.toISOString(),
+      seconds: (performance.now() - start) / 1000,
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
       url: options.url ?? null,

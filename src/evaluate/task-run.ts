@@ -52,6 +52,8 @@ export interface TaskRunOptions
   readonly number: number;
   readonly tasks: number;
   readonly folder: ResultFolder | undefined;
+  /** Time that chat templates write. */
+  readonly now: Date;
   /** Beginnings of prompts by digest; filled. */
   readonly shared: Record<string, unknown>;
 }
@@ -83,7 +85,7 @@ export class TaskRun {
 
   async ask(): Promise<void> {
     const [{ task }, items] = [this.#loaded, this.#asked];
-    const { folder, signal } = this.#options;
+    const { folder, now, signal } = this.#options;
     const failure = new AbortController();
     const combined = AbortSignal.any([failure.signal, ...(signal ? [signal] : [])]);
     const { backend: direct } = this.#options;
@@ -107,7 +109,7 @@ export class TaskRun {
         }
         judging.push(limit(() => this.#judge(index, answer, combined)).catch(fail));
       };
-      await askItems(task, items, { backend, onAnswer, signal: combined });
+      await askItems(task, items, { backend, now, onAnswer, signal: combined });
     } catch (error) {
       fail(error);
     }

@@ -1,8 +1,8 @@
 // Added tokens, which are matched in a text before the model sees it. Follows AddedVocabulary of Hugging Face
 // `tokenizers` (src/tokenizer/added_vocabulary.rs at 3ba8ad0).
+import { Matcher } from "./matcher.js";
 import { type AddedToken, type CheckedJson, problem, quoted } from "./tokenizer-json.js";
 import { listedTokens, type NamedToken, type TokenizerSettings } from "./tokenizer-settings.js";
-import { Trie } from "./trie.js";
 import { endsWithWord, isSpace, startsWithWord } from "./unicode.js";
 
 /** An added token with its text for matching and decoding: the content, normalized where `normalized` is set. */
@@ -20,8 +20,8 @@ export interface Section {
 export class AddedTokens {
   readonly byId = new Map<number, Added>();
   readonly byContent = new Map<string, Added>();
-  #plain = new Trie<Added>();
-  #normalized = new Trie<Added>();
+  #plain = new Matcher<Added>([]);
+  #normalized = new Matcher<Added>([]);
   #highestId = -1;
 
   /**
@@ -63,14 +63,15 @@ export class AddedTokens {
 
   /** Sets how texts are normalized, and normalizes the tokens that are matched in normalized text. */
   normalizeWith(normalize: (texts: readonly string[]) => string[]): void {
-    this.#plain = new Trie();
-    this.#normalized = new Trie();
     const changed = [...this.byId.values()].filter(({ normalized }) => normalized);
     const patterns = normalize(changed.map(({ content }) => content));
     for (const [i, token] of changed.entries()) token.pattern = patterns[i] ?? token.content;
-    for (const token of this.byId.values()) {
-      if (token.pattern !== "") (token.normalized ? this.#normalized : this.#plain).set(token.pattern, token);
-    }
+    const matcher = (normalized: boolean) => {
+      const all = [...this.byId.values()].filter((token) => token.normalized === normalized && token.pattern !== "");
+      return new Matcher(all.map((token) => [token.pattern, token]));
+    };
+    this.#plain = matcher(false);
+    this.#normalized = matcher(true);
   }
 
   /** Splits a text at the tokens that are matched before normalization. */
@@ -84,21 +85,17 @@ export class AddedTokens {
   }
 }
 
-function splitAt(trie: Trie<Added>, text: string): Section[] {
-  if (trie.isEmpty) return text === "" ? [] : [{ text, id: undefined }];
+/** Splits at the leftmost tokens, of those that start at one place at the longest: `LeftmostLongest` in `tokenizers`. */
+function splitAt(matcher: Matcher<Added>, text: string): Section[] {
+  if (matcher.isEmpty) return text === "" ? [] : [{ text, id: undefined }];
   const sections: Section[] = [];
   let done = 0;
   // End of the last white space that was skipped; no run is scanned twice.
   let spaceEnd = 0;
-  for (let from = 0; from < text.length; ) {
-    const found = trie.longest(text, from);
-    if (!found) {
-      from++;
-      continue;
-    }
-    const token = found.value;
-    let start = from;
-    let { end } = found;
+  let from = 0;
+  for (const { value: token, ...found } of matcher.longest(text)) {
+    if (found.start < from) continue;
+    let { start, end } = found;
     from = end;
     if (token.singleWord && (endsWithWord(text.slice(0, start)) || startsWithWord(text.slice(end)))) continue;
     if (token.lstrip) {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { readFixture } from "../../test/support/tokenizer-fixtures.js";
 import { CheckpointError } from "../kit/index.js";
 import { parseWritten } from "../kit/numbers/index.js";
-import { type ChatMessage, makeChatTemplate, TemplateError } from "./chat-template.js";
+import { type ChatMessage, makeChatTemplate, TemplateError, withTime } from "./chat-template.js";
 
 interface Cases {
   templates: Record<string, string>;
@@ -71,6 +71,10 @@ describe("chat templates", () => {
     expect(render("{{ bos_token }}", { variables: { bos_token: "!" } })).toBe("!");
     expect(render("{{ tools is none }}{{ documents is none }}{{ functions is defined }}")).toBe("TrueTrueFalse");
     expect(render("{{ tools[0].name }}", { variables: { tools: [{ name: "add" }] } })).toBe("add");
+    const dated = withTime(makeChatTemplate("{{ strftime_now('%F') }}"), new Date(2031, 0, 5));
+    const hi = [{ role: "user", content: "hi" }];
+    expect([dated.render(hi), dated.render(hi, { now: new Date(2040, 1, 1) })]).toEqual(["2031-01-05", "2031-01-05"]);
+    expect(withTime(undefined, new Date())).toBeUndefined();
     expect(render("{{ strftime_now('%Y') }}")).toBe(String(new Date().getFullYear()));
     expect(render("{{ strftime_now('%a %e %I %p %y %F %T %Q') }}", { now: new Date(2031, 0, 5, 15, 4, 9) })).toBe(
       "Sun  5 03 PM 31 2031-01-05 15:04:09 %Q",

@@ -118,6 +118,12 @@ export function withVariables<T extends ChatTemplate | undefined>(
   };
 }
 
+/** A template that always writes this time as the present one. */
+export function withTime<T extends ChatTemplate | undefined>(template: T, now: Date): T {
+  if (!template) return template;
+  return { ...template, render: (messages, options = {}) => template.render(messages, { ...options, now }) };
+}
+
 /** Marks where a message is continued; as in transformers, its space shows whether the template trims messages. */
 const OPEN_END = "CONTINUE_FINAL_MESSAGE_TAG ";
 

@@ -4,6 +4,7 @@ export {
   makeChatTemplate,
   type RenderOptions,
   TemplateError,
+  withTime,
   withVariables,
 } from "./chat-template.js";
 export { loadChatTemplate } from "./load-template.js";

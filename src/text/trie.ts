@@ -2,9 +2,9 @@
 import { problem } from "./tokenizer-json.js";
 
 // A search takes as many steps as the longest text has characters. Published pieces have up to some 250.
-const MAX_LENGTH = 1000;
+export const MAX_LENGTH = 1000;
 // 250,000 published pieces make about a million nodes; this many take some 300 MB.
-const MAX_NODES = 5_000_000;
+export const MAX_NODES = 5_000_000;
 
 /** A prefix; where a text ends, its value. */
 export class TrieNode<T> {

@@ -160,6 +160,23 @@ describe("LoRA", () => {
     optimizer: { lr: 1e-2 },
   };
 
+  it("resumes with the date of its start, which its template writes", async () => {
+    cpSync(join(root, "base"), join(root, "dated"), { recursive: true });
+    writeFileSync(
+      join(root, "dated", "chat_template.jinja"),
+      "{% if strftime_now('%m') == '01' %}{{ messages[0].content }}{% endif %}{% for m in messages %} {{ m.content }}{% endfor %}",
+    );
+    const run = runOf({ base: "dated", sequence_length: 32, batch: 8, samples: 16 });
+    const [first, later] = [new Date(2026, 0, 31), new Date(2026, 2, 1)];
+    const seen: (string | undefined)[] = [];
+    const onReady = ({ streams }: PreparedRun) => seen.push(streams[0]?.data.train.digest);
+    await trainRun({ run, folder: root, started: first, onReady });
+    await trainRun({ run, folder: root, started: later, onReady, resume: true });
+    await trainRun({ run, folder: root, started: later, onReady, force: true });
+    expect(seen[1]).toBe(seen[0]);
+    expect(seen[2]).not.toBe(seen[0]);
+  });
+
   it("does not resume on a base with other weights", async () => {
     cpSync(join(root, "base"), join(root, "edited"), { recursive: true });
     const run = runOf({ base: "edited", sequence_length: 32, batch: 8, samples: 16 });

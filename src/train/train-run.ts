@@ -11,13 +11,14 @@ import { CheckpointError, type Progress, RecipeError } from "../kit/index.js";
 import { commandLine, formatSome, plural } from "../kit/printing/index.js";
 import { type OpenedPlan, planRecipe } from "../merge/index.js";
 import { executePlan } from "../merge/output/index.js";
-import type { Tokenizer } from "../text/index.js";
+import { type Tokenizer, withTime } from "../text/index.js";
 import { type Batch, type BatchOptions, type BatchPosition, BatchStream, type ExampleList } from "./data/batches.js";
 import type { SetCounts } from "./data/counts.js";
 import type { DataInput } from "./data/declaration.js";
 import { type PreparedData, prepareData } from "./data/prepare.js";
 import { type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
 import { type MaskPlan, measureMasks, planMasks } from "./loop/masks.js";
+import { findState } from "./loop/state.js";
 import { train } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";
 import type { BatchSource, TrainingBatch, TrainOptions, TrainResult } from "./loop/training-types.js";
@@ -39,6 +40,8 @@ export interface RunOptions
   readonly onRead?: ((progress: Progress) => void) | undefined;
   /** Once, before the first step. */
   readonly onReady?: ((ready: PreparedRun) => void) | undefined;
+  /** Time that chat templates write; a resumed run keeps its own. Default: that of the call. */
+  readonly started?: Date | undefined;
 }
 
 export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "settings" | "trained" | "lora"> {
@@ -80,10 +83,11 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
   const { run, resume, force, signal, onResume, onProgress, onCheckpoint, onReady } = options;
   // Fails here if it is missing, before base and data are read.
   await loadRuntime();
-  const prepared = await prepareRun({ ...options, checkMemory: true });
+  const started = (resume && (await startOf(run.out))) || (options.started ?? new Date());
+  const prepared = await prepareRun({ ...options, started, checkMemory: true });
   onReady?.(prepared);
   const mergeBase = run.lora?.merge ? baseToMerge(prepared.base) : undefined;
-  const settings = { signal, resume, force, onResume, onProgress, onCheckpoint };
+  const settings = { signal, resume, force, started, onResume, onProgress, onCheckpoint };
   const result = await train({ ...(await trainOptions(prepared, options)), ...settings });
   return {
     ...result,
@@ -91,6 +95,12 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
     counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
     notes: [...prepared.notes, ...keptNotes(result.kept)],
   };
+}
+
+/** When the run of a folder began, so that its templates write the same date again; undefined if it kept no state. */
+async function startOf(out: string): Promise<Date | undefined> {
+  const { started } = (await findState(join(out, RUN_FILES.states))) ?? {};
+  return started === undefined ? undefined : new Date(started);
 }
 
 /** What to know of a saved model whose element type loses much of what was trained. */
@@ -173,7 +183,7 @@ export interface PrepareOptions extends Omit<RunOptions, "resume" | "force"> {
  * @throws LayergraftError code `memory`, with `checkMemory`
  */
 export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> {
-  const { run, folder, dataFolder = folder, hub, signal, checkMemory = false } = options;
+  const { run, folder, dataFolder = folder, hub, signal, checkMemory = false, started = new Date() } = options;
   const open = (access: HubAccess | undefined) =>
     planRecipe({ method: "soup", models: [run.base] }, { ...(folder ? { folder } : {}), hub: access });
   let base = await open(checkMemory && hub ? { ...hub, fetch: "plan" } : hub);
@@ -225,7 +235,7 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
     source = await openModelSource(base);
   }
   const tokenizer = await loadSourceTokenizer(source);
-  const chatTemplate = await loadSourceTemplate(source);
+  const chatTemplate = withTime(await loadSourceTemplate(source), started);
   const declared = run.partition
     ? run.partition.map(({ name, train: part, data }, i) => ({ name, data, part, field: `partition[${i}].train` }))
     : [{ name: "data", data: run.data, part: undefined, field: "train" }];

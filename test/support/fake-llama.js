@@ -243,7 +243,7 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
 }
 
 /**
- * Writes a GGUF file of the tokens alone.
+ * Writes a GGUF file of the tokens and one number.
  * @param {string} path
  * @param {Record<string, number>} [floats] further metadata
  */
@@ -259,15 +259,21 @@ export function writeStandIn(path, floats = {}) {
     u32(6),
     Buffer.from(Float32Array.of(value).buffer),
   ]);
-  // Version 3, no tensors, one key: an array (9) of strings (8). Then floats (6).
+  // Version 3, one tensor, two keys: a string (8), and an array (9) of strings. Then floats (6).
   const header = [
     Buffer.from("GGUF"),
     u32(3),
-    u64(0, 1 + f32.length),
+    u64(1, 2 + f32.length),
+    string("general.architecture"),
+    u32(8),
+    string("llama"),
     string("tokenizer.ggml.tokens"),
     u32(9, 8),
     u64(PIECES.length),
   ];
-  writeFileSync(path, Buffer.concat([...header, ...PIECES.map(string), ...f32.flat()]));
+  // One float32, 0 bytes after the header, which ends at a multiple of 32.
+  const tensor = [string("output_norm.weight"), u32(1), u64(1), u32(0), u64(0)];
+  const bytes = Buffer.concat([...header, ...PIECES.map(string), ...f32.flat(), ...tensor]);
+  writeFileSync(path, Buffer.concat([bytes, Buffer.alloc((32 - (bytes.length % 32)) % 32), Buffer.alloc(4)]));
   return path;
 }

@@ -117,8 +117,11 @@ export interface Backend {
   ): Promise<Answer<Loglikelihood>[]>;
   /** Log-probabilities (in nats) of each choice as the next token. */
   choose(requests: readonly ChooseRequest[], options?: AnswerOptions<Chosen>): Promise<Answer<Chosen>[]>;
-  /** Renders a chat with the model's template, open for its reply. Absent without a template. */
-  readonly renderChat?: ((messages: readonly Message[]) => Promise<string>) | undefined;
+  /**
+   * Renders a chat with the model's template, open for its reply. Absent without a template.
+   * @param now time that the template writes; default that of the call
+   */
+  readonly renderChat?: ((messages: readonly Message[], now?: Date) => Promise<string>) | undefined;
   /**
    * Indices of requests that are computed together, if any. The last bits of an answer may depend on its batch, so a
    * resumed run must compute it in the same one.

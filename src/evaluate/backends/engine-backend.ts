@@ -241,5 +241,5 @@ export function rendererOf(
   variables?: BackendIdentity["templateVariables"],
 ): Backend["renderChat"] {
   const given = withVariables(template, variables);
-  return given && (async (messages) => given.render(messages, { addGenerationPrompt: true }));
+  return given && (async (messages, now) => given.render(messages, { addGenerationPrompt: true, ...(now && { now }) }));
 }

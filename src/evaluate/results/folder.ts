@@ -38,11 +38,18 @@ function toJson(value: unknown): string {
 
 export class ResultFolder extends LockedFolder {
   #cache: AnswerCache | undefined;
+  #started: Date | undefined;
 
   /** Answers so far. */
   get cache(): AnswerCache {
     if (!this.#cache) throw new Error(`${this.path} is not open`);
     return this.#cache;
+  }
+
+  /** When the first attempt began, which chat templates may write. */
+  get started(): Date {
+    if (!this.#started) throw new Error(`${this.path} is not open`);
+    return this.#started;
   }
 
   /**
@@ -60,10 +67,11 @@ export class ResultFolder extends LockedFolder {
   /**
    * Opens the folder for one evaluation, makes it where it is not there, and locks it.
    * @param settings everything that answers and scores depend on; an earlier run's must be equal
+   * @param now its start, if there was no earlier attempt
    * @throws OutputError when its settings are others
    * @throws LayergraftError code "locked" when another run holds it
    */
-  static async open(path: string, settings: object, resume: boolean): Promise<ResultFolder> {
+  static async open(path: string, settings: object, resume: boolean, now = new Date()): Promise<ResultFolder> {
     const folder = new ResultFolder(resolve(path));
     await ResultFolder.check(folder.path, resume);
     await folder.lock();
@@ -72,6 +80,10 @@ export class ResultFolder extends LockedFolder {
       const wanted = toJson(settings);
       if (await exists(file)) checkSettings(folder.path, await readText(file), wanted);
       else await writeFileAtomically(file, wanted);
+      const record = join(folder.path, RUN_FILE);
+      const before = await startIn(record);
+      folder.#started = before ?? now;
+      if (!before) await writeFileAtomically(record, toJson({ started: now.toISOString() }));
       folder.#cache = await AnswerCache.open(join(folder.path, ANSWERS_FILE));
       return folder;
     } catch (error) {
@@ -108,6 +120,18 @@ export class ResultFolder extends LockedFolder {
 async function readText(file: string): Promise<string> {
   if (!(await isFile(file))) return "";
   return readBounded(file, MAX_SETTINGS_BYTES, () => new OutputError(`${file} is too large`, { file })).then(String);
+}
+
+/** The start of an earlier attempt; undefined if there was none, or its record cannot be read. */
+async function startIn(file: string): Promise<Date | undefined> {
+  if (!(await exists(file))) return undefined;
+  try {
+    const { started } = JSON.parse(await readText(file)) as Partial<RunRecord>;
+    const date = new Date(String(started));
+    return Number.isNaN(date.getTime()) ? undefined : date;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Settings of the earlier run and of this one must be the same to the letter; says what differs. */

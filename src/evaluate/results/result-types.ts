@@ -102,7 +102,9 @@ export type SamplePrompt =
 
 /** What differs between runs, stored apart from the results. */
 export interface RunRecord {
+  /** When the first attempt began; chat templates that write the date write this one. */
   readonly started: string;
+  /** Of the last attempt. */
   readonly seconds: number;
   readonly node: string;
   readonly platform: string;

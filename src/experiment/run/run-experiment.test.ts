@@ -223,6 +223,9 @@ describe("a run", () => {
     const third = run();
     await third.summary;
     expect(third.executor().started).toEqual([order?.step.label]);
+    // The date of its templates is the experiment's.
+    const starts = [...first.executor().orders, ...third.executor().orders].map(({ settings }) => settings.started);
+    expect(new Set(starts)).toEqual(new Set([expect.stringMatching(/^\d{4}-\d\d-\d\dT/)]));
   });
 
   it("takes over a Slurm job of an earlier runner", async () => {

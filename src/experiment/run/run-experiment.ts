@@ -178,7 +178,7 @@ class Run {
     }
     const chosen = ready.slice(0, fitting(ready));
     for (const step of chosen) {
-      await this.#store.prepare(step, this.#options.settings(step));
+      await this.#store.prepare(step, { ...this.#options.settings(step), started: await this.#store.started() });
       this.#running.set(step.key, step);
       this.#emit(step, { event: "started" });
     }

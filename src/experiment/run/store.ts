@@ -6,12 +6,14 @@
 //   steps/KEY/job.sh        its job, on Slurm
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomically } from "../../kit/files/index.js";
+import { exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { visible } from "../../kit/printing/index.js";
 import type { Results } from "../expand/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";
 import { STEP_FILES, type StepOrder, type StepSettings } from "../steps/step-state.js";
+
+const STARTED_FILE = "started.json";
 
 export class Store implements Results {
   readonly folder: string;
@@ -23,6 +25,17 @@ export class Store implements Results {
 
   stepFolder(key: string): string {
     return join(this.folder, "steps", key);
+  }
+
+  /** When the experiment began: as its folder says, or now. */
+  async started(): Promise<string> {
+    const file = join(this.folder, "steps", STARTED_FILE);
+    const { started } = (await exists(file)) ? await readJsonObject(file) : {};
+    if (typeof started === "string" && !Number.isNaN(Date.parse(started))) return started;
+    const now = new Date().toISOString();
+    await mkdir(join(this.folder, "steps"), { recursive: true });
+    await writeFileAtomically(file, `${JSON.stringify({ started: now })}\n`);
+    return now;
   }
 
   /** Path of a model: a folder, or FOLDER+ADAPTER. */

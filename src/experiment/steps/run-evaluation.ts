@@ -45,6 +45,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       data,
       out,
       resume: true,
+      now: settings.started === undefined ? undefined : new Date(settings.started),
       sandbox,
       signal,
       // Not its label or folder, which may change before it is resumed.

@@ -208,7 +208,8 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
     if (warmupProblem !== undefined) throw RecipeError.at({ field: "schedule.warmup" }, warmupProblem);
     for (const text of notes) context.note(text);
   };
-  const where = { run, folder: settings.folder, signal, onReady };
+  const started = settings.started === undefined ? undefined : new Date(settings.started);
+  const where = { run, folder: settings.folder, started, signal, onReady };
   if (step.trl) {
     await trainWithTrl(step.trl, out, where, onProgress);
   } else {
@@ -244,7 +245,7 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
 async function trainWithTrl(
   trl: NonNullable<TrainStep["trl"]>,
   out: string,
-  where: Pick<Parameters<typeof handOverRun>[0], "run" | "folder" | "signal" | "onReady">,
+  where: Pick<Parameters<typeof handOverRun>[0], "run" | "folder" | "started" | "signal" | "onReady">,
   onProgress: RunStepOptions["onProgress"],
 ): Promise<void> {
   const { python, processes, precision, gradient_checkpointing: gradientCheckpointing } = trl;

@@ -58,6 +58,8 @@ export interface StepSettings {
   readonly allowCode: boolean;
   readonly unsafeCode?: boolean;
   readonly threads?: number;
+  /** When the experiment began, which chat templates may write. */
+  readonly started?: string;
 }
 
 export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json", notes: "notes.txt" } as const;

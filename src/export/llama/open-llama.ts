@@ -15,7 +15,7 @@ import {
 } from "../../engine/index.js";
 import { type MemoryAdvice, type MemoryUse, requireMemory } from "../../engine/memory/index.js";
 import type { SourceOptions } from "../../formats/checkpoint/index.js";
-import { ggufGeneration, readGgufHeader } from "../../formats/gguf/index.js";
+import { ggufGeneration, readGgufHeader, requireModelFile } from "../../formats/gguf/index.js";
 import {
   cachedFile,
   cacheFolderOf,
@@ -65,7 +65,9 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   if (!isGguf(source)) return openExported(library, source, options);
   const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
   if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
-  const { metadata } = readGgufHeader(path);
+  const header = readGgufHeader(path);
+  requireModelFile(header, path);
+  const { metadata } = header;
   const generation = generationOf(options, () => readGenerationConfig(ggufGeneration({ metadata }), path));
   if (options.chat) {
     const chatTemplate = async () => ggufTemplate(path, metadata.get("tokenizer.chat_template"));

@@ -11,13 +11,14 @@ import { formatSome, plural, shorten } from "../../kit/printing/index.js";
 import { ggufConfig, ggufFamily, ggufSpec } from "../gguf/config.js";
 import { ggufGeneration, shortest } from "../gguf/generation.js";
 import { type GgufHeader, readGgufHeader } from "../gguf/header.js";
+import { requireModelFile, withKnownIds } from "../gguf/kinds.js";
 import { ggufTokenizer } from "../gguf/tokenizer.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import { type FolderTensor, tensorsOfFolder } from "./gguf-tensors.js";
 
 /** Changes when the files that are made of a header change. */
-const FORMAT = 5;
+const FORMAT = 6;
 
 export interface GgufCheckpoint {
   readonly file: SafetensorsFile;
@@ -39,9 +40,10 @@ const ROTATIONS = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factor
  */
 export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { size, mtimeMs } = await stat(path);
-  const header = readGgufHeader(path);
-  const { metadata, tensors, digest } = header;
-  const architecture = metadata.get("general.architecture");
+  const read = readGgufHeader(path);
+  requireModelFile(read, path);
+  const { metadata, tensors, digest } = read;
+  const architecture = String(metadata.get("general.architecture"));
   const family = ggufFamily(architecture, path);
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
     const hint = "join them first with llama-gguf-split --merge";
@@ -65,12 +67,13 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
     tensors: infos,
     metadata: { format: "pt" },
   };
-  const read = await readerOf(header, String(architecture), file);
-  const config = ggufConfig(family, read, header, path);
-  const { page, spec } = ggufSpec(config, read, header, path);
+  const { header, notes: ofIds } = withKnownIds(read, path);
+  const numbers = await readerOf(header, architecture, file);
+  const config = ggufConfig(family, numbers, header, path);
+  const { page, spec } = ggufSpec(config, numbers, header, path);
   const { found, used } = tensorsOfFolder(spec, graphOf(page, spec), header, file);
   const rest = tensors.map(({ name }) => name).filter((name) => !used.has(name) && !ROTATIONS.includes(name));
-  const further = read.number("nextn_predict_layers") ?? 0;
+  const further = numbers.number("nextn_predict_layers") ?? 0;
   const unknown = rest.filter((name) => !isBesides(name, spec, further));
   if (unknown.length > 0) {
     const list = formatSome(unknown.map(shorten));
@@ -83,7 +86,8 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const stored = [...named, ...listedTensors(header, stem, lists).map((info) => ({ ...info, file }))];
   stored.sort((a, b) => a.offset - b.offset);
   infos.push(...stored.map(({ name, dtype, shape, offset, bytes }) => ({ name, dtype, shape, offset, bytes })));
-  const { folder, notes } = await writeTexts(header, config, digest, path);
+  const { folder, notes: ofTexts } = await writeTexts(header, config, digest, path);
+  const notes = [...ofIds, ...ofTexts];
   if (rest.length > 0) {
     const left = `${plural(rest.length, "tensor")} of ${basename(path)}`;
     notes.push(`${left} are not part of the decoder and are left out: ${formatSome(rest)}`);

@@ -29,7 +29,7 @@ for (const family of FAMILIES.filter((one): one is GgufFamily => one.llamaCpp?.r
 }
 
 /** The family of an architecture's name. @throws CheckpointError for one that layergraft does not read */
-export function ggufFamily(name: unknown, path: string): GgufFamily {
+export function ggufFamily(name: string, path: string): GgufFamily {
   const family = FAMILIES_IN_GGUF.get(name);
   if (family) return family;
   const written = FAMILIES.find(({ llamaCpp }) => llamaCpp?.name === name);
@@ -40,10 +40,7 @@ export function ggufFamily(name: unknown, path: string): GgufFamily {
     );
   }
   const known = [...FAMILIES_IN_GGUF.keys()].join(", ");
-  const problem =
-    name === undefined
-      ? "names no architecture"
-      : `has a model of the architecture ${JSON.stringify(shorten(String(name)))}`;
+  const problem = `has a model of the architecture ${JSON.stringify(shorten(String(name)))}`;
   throw new CheckpointError(`${path} ${problem}; those that can be read are ${known}.`, { file: path });
 }
 
@@ -65,6 +62,14 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
   const { metadata } = header;
   const token = (name: string) => metadata.get(`tokenizer.ggml.${name}_token_id`) ?? null;
   const [hidden, heads] = [required("embedding_length"), required("attention.head_count")];
+  const width = read.number("attention.key_length") ?? hidden / heads;
+  const rotated = read.number("rope.dimension_count") ?? 0;
+  if (rotated > width) {
+    throw new CheckpointError(`${path} says that positions rotate ${rotated} values of heads that have ${width}.`, {
+      file: path,
+      field: "rope.dimension_count",
+    });
+  }
   const { className, epsilon = "rms_norm_eps", fields } = family.llamaCpp.read;
   const { rope_scaling: turned, ...own } = fields?.(read) ?? {};
   const scaling = turned === null ? undefined : ropeScaling(read);
@@ -78,7 +83,7 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
     num_hidden_layers: required("block_count"),
     num_attention_heads: heads,
     num_key_value_heads: read.number("attention.head_count_kv") ?? heads,
-    head_dim: read.number("attention.key_length") ?? hidden / heads,
+    head_dim: width,
     max_position_embeddings: required("context_length"),
     [epsilon]: read.number("attention.layer_norm_epsilon") ?? required("attention.layer_norm_rms_epsilon"),
     rope_theta: read.number("rope.freq_base") ?? 10_000,

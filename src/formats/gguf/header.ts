@@ -56,6 +56,8 @@ export interface GgufHeader {
   readonly tensors: readonly GgufTensor[];
   /** Places of lists of float32 in the metadata, by key. */
   readonly lists: ReadonlyMap<string, { readonly offset: number; readonly count: number }>;
+  /** Number of its tokenizer's tokens. Default: it has no tokenizer. */
+  readonly tokens?: number | undefined;
   readonly bytes: number;
   /** SHA-256 of everything before the tensors, hexadecimal. */
   readonly digest: string;
@@ -138,7 +140,8 @@ function readHeader(reader: Reader): GgufHeader {
     if (bytes === undefined) break;
     next = aligned(start + bytes);
   }
-  return { metadata, tensors, lists: reader.lists, bytes: reader.size, digest: reader.digest() };
+  const tokens = metadata.lengthOf("tokenizer.ggml.tokens");
+  return { metadata, tensors, lists: reader.lists, tokens, bytes: reader.size, digest: reader.digest() };
 }
 
 /** An array in a file: the type of its values, how many, and the first byte of them. */
@@ -162,6 +165,12 @@ class Metadata implements GgufKeys {
 
   set(key: string, value: GgufValue | Place): void {
     this.#values.set(key, value);
+  }
+
+  /** Values of an array that is still to be read. */
+  lengthOf(key: string): number | undefined {
+    const value = this.#values.get(key);
+    return typeof value === "object" && "of" in value ? value.count : undefined;
   }
 
   /** @throws CheckpointError if an array of the file is no longer there */

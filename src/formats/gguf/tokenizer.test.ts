@@ -126,3 +126,22 @@ it.each<[string, Readonly<Record<string, GgufValue>>, boolean, boolean]>([
   const made = read({ model, ...TOKENS, scores: TOKENS.tokens.map(() => 0), ...IDS, ...entries });
   expect(made).toMatchObject({ settings: { add_bos_token: addsBos, add_eos_token: addsEos } });
 });
+
+it.each([
+  ["none", undefined, "it has no merges"],
+  ["numbers", [1, 2], "it has no merges"],
+  ["one without a space", ["a b", "ab"], 'its merge 2 of 2, "ab", does not join'],
+  ["parts that are no tokens", ["a x"], 'its merge 1 of 1, "a x", does not join'],
+  ["a whole that is no token", ["b a"], 'its merge 1 of 1, "b a", does not join'],
+])("a byte-level tokenizer whose merges are wrong is not read: %s", (_, merges, problem) => {
+  const made = read({ model: "gpt2", pre: "gpt-2", tokens: ["a", "b", "ab"], ...(merges ? { merges } : {}) });
+  expect(made).toEqual({ problem: expect.stringContaining(problem) });
+});
+
+it("lists of types and scores that are not numbers, or not one for each token, are refused", () => {
+  const plain = { model: "gpt2", pre: "gpt-2", tokens: ["a", "b", "ab"], merges: ["a b"] };
+  expect(read(plain)).not.toHaveProperty("problem");
+  for (const lists of [{ token_type: ["1", "1", "1"] }, { token_type: [1] }, { scores: ["x"] }]) {
+    expect(() => read({ ...plain, ...lists } as Record<string, GgufValue>)).toThrow("has 3 tokens, and another number");
+  }
+});

@@ -1,6 +1,7 @@
 // The tokenizer of a GGUF file as tokenizer.json and tokenizer_config.json: the inverse of
 // src/export/gguf/tokenizer-metadata.ts.
 import { CheckpointError } from "../../kit/index.js";
+import { shorten } from "../../kit/printing/index.js";
 import type { Json } from "./config.js";
 import type { GgufHeader, GgufValue } from "./header.js";
 import { knownPreTokenizer, preTokenizerPart } from "./pre-tokenizers.js";
@@ -22,8 +23,8 @@ export function ggufTokenizer({ metadata }: GgufHeader, path: string): GgufToken
   const tokens = stringsOf(read("tokens"));
   const kind = read("model");
   if (!tokens) return { problem: "the file has no tokenizer" };
-  const types = numbersOf(read("token_type")) ?? tokens.map(() => 1);
-  const scores = numbersOf(read("scores"));
+  const types = read("token_type") === undefined ? tokens.map(() => 1) : (numbersOf(read("token_type")) ?? []);
+  const scores = read("scores") === undefined ? undefined : (numbersOf(read("scores")) ?? []);
   if (types.length !== tokens.length || (scores && scores.length !== tokens.length)) {
     throw new CheckpointError(`${path} has ${tokens.length} tokens, and another number of their types or scores.`, {
       file: path,
@@ -153,7 +154,8 @@ function byteLevel(vocabulary: Vocabulary): Parts | string {
   if (name === undefined) return "it does not say how texts are cut into words (tokenizer.ggml.pre)";
   const pre = knownPreTokenizer(String(name));
   if (!pre) return `layergraft does not know how ${String(name).slice(0, 40)} cuts texts into words`;
-  const merges = stringsOf(vocabulary.read("merges")) ?? [];
+  const merges = readMerges(vocabulary);
+  if (typeof merges === "string") return merges;
   const decoder = { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true };
   return {
     // The tokenizers of Qwen compose characters; llama.cpp does not, and nearly all texts are composed.
@@ -165,12 +167,28 @@ function byteLevel(vocabulary: Vocabulary): Parts | string {
   };
 }
 
+/** The merges of a file, which must join its tokens to others; otherwise what is wrong with them. */
+function readMerges({ tokens, read }: Vocabulary): readonly string[] | string {
+  const merges = stringsOf(read("merges"));
+  if (!merges) return "it has no merges (tokenizer.ggml.merges)";
+  const known = new Set(tokens);
+  const wrong = merges.findIndex((merge) => {
+    const cut = merge.indexOf(" ", 1);
+    const [left, right] = [merge.slice(0, cut), merge.slice(cut + 1)];
+    return cut < 0 || !known.has(left) || !known.has(right) || !known.has(left + right);
+  });
+  if (wrong < 0) return merges;
+  return `its merge ${wrong + 1} of ${merges.length}, ${JSON.stringify(shorten(merges[wrong] ?? ""))}, does not join two of its tokens to a third`;
+}
+
 /** Puts a space before a text, and underscores for spaces. */
 function bySentencePiece(vocabulary: Vocabulary): Parts | string {
   if (!vocabulary.scores) return "its tokens have no scores";
   const prefix = vocabulary.read("add_space_prefix") !== false;
   const replace = { type: "Replace", pattern: { String: " " }, content: SPACE };
   const unknown = vocabulary.types.indexOf(TYPE.unknown);
+  const merges = vocabulary.read("model") === "gemma4" ? readMerges(vocabulary) : mergesOf(vocabulary);
+  if (typeof merges === "string") return merges;
   return {
     normalizer: prefix ? { type: "Sequence", normalizers: [{ type: "Prepend", prepend: SPACE }, replace] } : replace,
     pre_tokenizer: null,
@@ -190,8 +208,7 @@ function bySentencePiece(vocabulary: Vocabulary): Parts | string {
       fuse_unk: true,
       byte_fallback: true,
       vocab: vocabOf(vocabulary),
-      merges:
-        vocabulary.read("model") === "gemma4" ? (stringsOf(vocabulary.read("merges")) ?? []) : mergesOf(vocabulary),
+      merges,
     },
   };
 }

@@ -47,6 +47,8 @@ const pageSchema = z.strictObject({
   configuration: z.json(),
   /** Digests of base and data, by a name for messages. */
   inputs: recordOf(z.string()),
+  /** When the run began, which chat templates may write. States of earlier versions have none. */
+  started: z.iso.datetime().optional(),
   parameterSteps: recordOf(count),
 });
 
@@ -56,6 +58,7 @@ export interface StateToWrite {
   readonly progress: Progress;
   readonly configuration: Page["configuration"];
   readonly inputs: Readonly<Record<string, string>>;
+  readonly started?: string | undefined;
   readonly parameters: Iterable<Omit<Parameter, "gradient">>;
 }
 
@@ -92,7 +95,7 @@ async function stateNumbers(states: string): Promise<number[]> {
  * @throws DiskFullError if there is no room; the former state stays
  */
 export async function writeState(states: string, state: StateToWrite): Promise<string> {
-  const { progress, configuration, inputs } = state;
+  const { progress, configuration, inputs, started } = state;
   const parameters = [...state.parameters];
   const former = await stateNumbers(states);
   const final = join(states, folderName((former.at(-1) ?? 0) + 1));
@@ -106,7 +109,7 @@ export async function writeState(states: string, state: StateToWrite): Promise<s
     );
     await writeSafetensors(join(partial, TENSORS), tensors);
     const parameterSteps = Object.fromEntries(parameters.map(({ name, steps }) => [name, steps]));
-    const page: Page = { version: VERSION, progress, configuration, inputs: { ...inputs }, parameterSteps };
+    const page: Page = { version: VERSION, progress, configuration, inputs: { ...inputs }, started, parameterSteps };
     await writeFile(join(partial, PAGE), `${JSON.stringify(JSON.parse(canonicalJson(page)), undefined, 1)}\n`);
   };
   await writeFolder(final, `the state of step ${progress.step}`, fill, { retry: "resume" });

@@ -287,6 +287,7 @@ class Trainer {
       progress: this.#progress,
       configuration: this.#parts.options.run as Json,
       inputs: this.#parts.inputs,
+      started: this.#parts.options.started?.toISOString(),
       parameters: this.#parts.optimizer.parameters.values(),
     };
   }

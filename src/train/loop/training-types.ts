@@ -61,6 +61,8 @@ export interface TrainOptions {
     /** Reads the whole base, so it is called once nothing else refuses the run. */
     readonly base: () => Promise<Readonly<Record<string, string>>>;
   };
+  /** When the run began, which chat templates may write. Default: now. */
+  readonly started?: Date | undefined;
   /** Resume an interrupted run in `out`, to the same weights. Default: false. */
   readonly resume?: boolean | undefined;
   /** Replace an earlier run in `out`. Default: false. */
