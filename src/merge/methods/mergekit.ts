@@ -16,6 +16,7 @@ export interface Range {
   readonly high: number;
   /** Whether values above the range are allowed and mean its upper bound. */
   readonly clamps?: boolean;
+  readonly isWhole?: boolean;
 }
 
 /** A model of a slice, limited to the slice's layers. */
@@ -68,8 +69,8 @@ export function switched({ common }: SliceMerge, name: string, fallback: boolean
 }
 
 /** One value for all tensors, as some parameters of mergekit's methods are; true is 1. */
-export function oneValue(slice: SliceMerge, name: string, fallback: number): number {
-  const value = slice.common({ name, fallback, range: SIZE });
+export function oneValue(slice: SliceMerge, name: string, fallback: number, range = SIZE): number {
+  const value = slice.common({ name, fallback, range });
   return typeof value === "number"
     ? value
     : (slice.problem(`${name} must be one value for all tensors`, name) ?? fallback);
