@@ -15,7 +15,14 @@ const KINDS: readonly {
   { kind: "plan", has: ["experts", "evaluate"], use: (file) => `layergraft experiment ${file}` },
   { kind: "task", has: ["task", "answer"], use: (file) => `layergraft eval MODEL --tasks ${file}` },
   { kind: "run", has: ["base", "data"], use: (file) => `layergraft train ${file}` },
-  { kind: "mergekit configuration", has: ["merge_method"], use: (file) => `layergraft convert ${file}` },
+  ...[["merge_method"], ["layer_slices"], ["base_model", "experts"]].map((has) => {
+    return { kind: "mergekit configuration", has, use: (file: string) => `layergraft convert ${file}` };
+  }),
+  {
+    kind: "mergekit-evolve configuration",
+    has: ["genome", "tasks"],
+    use: () => "layergraft tune --task MODEL --language MODEL --on TASK",
+  },
   { kind: "recipe", has: ["method", "models"], use: (file) => `layergraft merge ${file}` },
   { kind: "recipe", has: ["method", "task", "language"], use: (file) => `layergraft merge ${file}` },
 ];

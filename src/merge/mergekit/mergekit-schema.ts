@@ -133,7 +133,7 @@ const tokenRow = z.union(
         kind: z.literal("model_token"),
         model: reference,
         token: z.string().nullish(),
-        token_id: z.int().nullish(),
+        token_id: z.int().min(0).nullish(),
       })
       .refine(({ token, token_id: id }) => (token == null) !== (id == null), "must have either token or token_id"),
     reference.transform((model) => ({ kind: "model" as const, model })),
@@ -147,7 +147,7 @@ const tokenizer = z.object({
     .record(z.string(), z.object({ source: tokenRow, force: z.boolean().nullish() }))
     .nullish()
     .transform((tokens) => tokens ?? {}),
-  pad_to_multiple_of: z.int().min(1).nullish(),
+  pad_to_multiple_of: z.int().min(1).max(1_000_000).nullish(),
 });
 
 const DTYPES = ["bfloat16", "float16", "float32"] as const;

@@ -114,12 +114,14 @@ export function parameterOf(
 
 function bounded(value: Spread, name: string, range: Range | undefined, problem: (message: string) => void): Spread {
   if (!range) return value;
-  const { low, high, clamps = false } = range;
+  const { low, high, clamps = false, isWhole = false, least = 0 } = range;
   const isInside = (x: number) => x >= low && (clamps || x <= high);
-  const wrong = [value].flat().find((x) => !isInside(x) || (range.isWhole && !Number.isInteger(x)));
+  const isOf = (x: number) => isInside(x) && (!isWhole || Number.isInteger(x)) && (x === 0 || Math.abs(x) >= least);
+  const wrong = [value].flat().find((x) => !isOf(x));
   if (wrong !== undefined) {
-    const whole = range.isWhole ? "a whole number " : "";
-    problem(`${name} must be ${whole}${clamps ? `${low} or more` : `from ${low} to ${high}`}, not ${wrong}`);
+    const bounds =
+      least > 0 ? `0, or of a size from ${least} to ${high}` : clamps ? `${low} or more` : `from ${low} to ${high}`;
+    problem(`${name} must be ${isWhole ? "a whole number, " : ""}${bounds}, not ${wrong}`);
   }
   const inside = (x: number) => Math.min(x, high);
   return typeof value === "number" ? inside(value) : value.map(inside);

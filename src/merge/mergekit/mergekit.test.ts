@@ -12,9 +12,11 @@ import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { writeSharded } from "../../formats/safetensors/index.js";
 import { RecipeError } from "../../kit/index.js";
+import { METHODS } from "../methods/index.js";
+import type { Method } from "../methods/method.js";
 import { planRecipe } from "../plan/planner.js";
 import type { RecipeInput } from "../recipe/recipe.js";
-import { parseRecipe } from "../recipe/recipe-file.js";
+import { parseRecipe, recipeProblems } from "../recipe/recipe-file.js";
 import { parseMergekit } from "./read-mergekit.js";
 
 const LAYERS = 4;
@@ -528,6 +530,27 @@ describe("is rejected, by name and line:", () => {
       await expect(parseMergekit(text)).rejects.toThrow(message);
     },
   );
+
+  it.each(
+    (METHODS as readonly Pick<Method, "name" | "mergekit">[]).flatMap(({ name, mergekit: of }) =>
+      of ? [...of.own, ...of.common].map((parameter) => [of.name ?? name, parameter] as const) : [],
+    ),
+  )("a value of %s that is out of bounds, by the field in the file: %s", async (method, parameter) => {
+    const others = { t: 0.5, weight: 1 };
+    const bases =
+      /linear|karcher|passthrough|multislerp/.test(method) && !/dare|della/.test(method) ? {} : { base_model: "base" };
+    const names = { slerp: ["a"], nearswap: ["a"], arcee_fusion: ["a"], passthrough: ["a"] }[method] ?? ["a", "b"];
+    for (const value of [-1e12, -1, 0, 1e-15, 0.5, 1, 2, 1500.5, 1e7, 1e12]) {
+      const whole = { merge_method: method, ...bases, models: names.map((model) => ({ model })) };
+      const text = yaml({ ...whole, parameters: { ...others, [parameter]: value } });
+      const { recipe, error } = await parseMergekit(text).then(
+        (translated) => ({ recipe: translated?.recipe, error: undefined }),
+        (thrown: Error) => ({ recipe: undefined, error: thrown.message }),
+      );
+      if (recipe) expect({ value, problems: recipeProblems(recipe) }).toEqual({ value, problems: [] });
+      else expect(error).toMatch(new RegExp(`line 1: parameters\\.${parameter}: ${parameter} must be .*, not `));
+    }
+  });
 
   it("a slice beyond the layers of the model, by file and line, as it is written", async () => {
     const { layers } = await openCheckpoint(at("a"));

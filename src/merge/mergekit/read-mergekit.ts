@@ -127,9 +127,10 @@ function joinStages(stages: readonly Opened[], facts: ModelFacts, file: string):
 /** Parses one configuration; undefined if the text is something else. */
 async function openOne(text: string, file: string, reading: MergekitReading): Promise<Opened | undefined> {
   // Its schema takes time to build, which other merges need not wait for.
-  const [{ isMergekit, readConfiguration, Strictness }, { isMixture, translateMixture }] = await Promise.all([
+  const [{ isMergekit, readConfiguration, Strictness }, { isMixture, translateMixture }, bakllama] = await Promise.all([
     import("./mergekit-schema.js"),
     import("./mixtures.js"),
+    import("./bakllama.js"),
   ]);
   const { openSettings } = await loadYaml();
   const { value, inLines } = openSettings(text, file, "PyYAML");
@@ -153,8 +154,12 @@ async function openOne(text: string, file: string, reading: MergekitReading): Pr
     const result = finish(translated, problems, [], "is not a valid mixture of experts");
     return { name: undefined, models: [], translate: () => ({ translated: result, models: [] }) };
   }
-  if (!isMergekit(value)) return undefined;
-  const { config, problems, notes } = readConfiguration(value, whole);
+  const stack = bakllama.isBakllama(value) ? bakllama.asConfiguration(value, whole) : undefined;
+  if (stack && !stack.configuration) finish(undefined, stack.problems, [], "is not a valid stack of layers");
+  const written = stack ? stack.configuration : value;
+  if (!isMergekit(written)) return undefined;
+  const { config, problems, notes: others } = readConfiguration(written, whole);
+  const notes = [...(stack?.notes ?? []), ...others];
   const isKnown = config !== undefined && refusalOf(config.merge_method) === undefined;
   return {
     name: config?.name ?? undefined,
@@ -162,7 +167,8 @@ async function openOne(text: string, file: string, reading: MergekitReading): Pr
     translate: (facts) => {
       const own = begin();
       const found = isKnown ? translate(config, facts, own) : { models: [], problems: [] };
-      const all = [...problems, ...found.problems];
+      const inStack = (problem: Problem) => ({ ...problem, path: bakllama.placeOf(problem.path) });
+      const all = [...problems, ...found.problems].map(stack ? inStack : (problem) => problem);
       const translated = finish(found.translated, all, notes, "cannot be merged as it is", own);
       return { models: found.models, translated };
     },

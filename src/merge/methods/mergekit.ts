@@ -17,6 +17,8 @@ export interface Range {
   /** Whether values above the range are allowed and mean its upper bound. */
   readonly clamps?: boolean;
   readonly isWhole?: boolean;
+  /** The smallest size beside 0. */
+  readonly least?: number;
 }
 
 /** A model of a slice, limited to the slice's layers. */
@@ -57,7 +59,7 @@ export interface Translation {
 }
 
 export const SHARE: Range = { low: 0, high: 1 };
-export const SIZE: Range = { low: -1e9, high: 1e9 };
+export const SIZE: Range = { low: -1e9, high: 1e9, least: 1e-9 };
 /** mergekit cuts at a number of elements. */
 export const EXACT = { cutoff: "exact" };
 const WEIGHT: Wanted = { name: "weight", range: SIZE };
