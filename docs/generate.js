@@ -10,6 +10,7 @@ import { planFields, planJsonSchema } from "#experiment";
 import { FAMILIES } from "#families";
 import { describeKnown, WRITERS } from "#formats/quantised";
 import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
+import { MERGEKIT_FLAGS } from "#mergekit-flags";
 import { runFields, runJsonSchema } from "#train";
 import { dataFields } from "#train/data";
 
@@ -118,6 +119,15 @@ function writers() {
   }).join("\n\n");
 }
 
+/** The flags of mergekit's programs, and what they are here. */
+function mergekitFlags() {
+  const rows = MERGEKIT_FLAGS.map(({ flags, here, refused = [] }) => {
+    const refusal = refused.map((flag) => `; \`${flag}\` is refused`).join("");
+    return `| ${flags.map((flag) => `\`${flag}\``).join(", ")} | ${here}${refusal} |`;
+  });
+  return ["| flag of mergekit | here |", "| --- | --- |", ...rows].join("\n");
+}
+
 /** As what files of a family come back. @param {string} name @param {{ className: string } | undefined} reading */
 function readAs(name, reading) {
   const family = reading && FAMILIES.find(({ reference }) => reference?.endsWith(` ${reading.className}`));
@@ -143,6 +153,7 @@ const GENERATED = {
   methods,
   families,
   writers,
+  "mergekit flags": mergekitFlags,
   run: () => table(runFields()),
   data: () =>
     dataFields()
@@ -161,7 +172,7 @@ export function renewed(page) {
   }, page);
 }
 
-export const PAGES = ["families.md", "fields.md", "methods.md"];
+export const PAGES = ["coming-from-mergekit.md", "families.md", "fields.md", "methods.md"];
 
 /** What the program prints. @param {string[]} args */
 const printed = (args) => execFileSync(process.execPath, [path("../dist/cli/main.js"), ...args], { encoding: "utf8" });

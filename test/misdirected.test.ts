@@ -29,6 +29,8 @@ beforeAll(async () => {
   writeFileSync(at("quiz.yaml"), "task: quiz\nanswer: choose\ndata: rows.jsonl\n");
   writeFileSync(at("run.yaml"), "base: task\ndata: rows.jsonl\nout: run\nmethod: lora\n");
   writeFileSync(at("recipe.yaml"), "method: soup\nmodels: [task, language]\n");
+  writeFileSync(at("evolve.yml"), "genome: { models: [task], merge_method: linear }\ntasks: [{ name: quiz }]\n");
+  writeFileSync(at("bakllama.yml"), "layer_slices: [{ model: task, start: 0, end: 2 }]\n");
   writeFileSync(at("mergekit.yml"), "merge_method: linear\nmodels: [{ model: task }]\n");
 });
 
@@ -51,6 +53,14 @@ it.each([
   [
     ["train", "mergekit.yml"],
     "mergekit.yml is a mergekit configuration, not a run. Run: layergraft convert mergekit.yml",
+  ],
+  ...["merge", "convert"].map((command): [string[], string] => [
+    [command, "evolve.yml"],
+    "evolve.yml is a mergekit-evolve configuration, not a recipe. Run: layergraft tune --task MODEL --language MODEL --on TASK",
+  ]),
+  [
+    ["train", "bakllama.yml"],
+    "bakllama.yml is a mergekit configuration, not a run. Run: layergraft convert bakllama.yml",
   ],
   [
     ["experiment", "recipe.yaml", "--dry-run"],

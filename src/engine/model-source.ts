@@ -61,7 +61,7 @@ export async function openModelSource(
     return fromPlan("plan" in source ? source : await planRecipe(source, { folder, hub }));
   const file = isAbsolute(source) ? source : join(folder, source);
   if (!(await isRecipeFile(file))) return sourceOf(await openCheckpoint(source, { base: folder, hub }));
-  const { opened, notes } = await planRecipeFile(file, {}, hub);
+  const { opened, notes } = await planRecipeFile(file, { hub });
   const planned = await fromPlan(opened);
   return { ...planned, notes: [...notes, ...planned.notes] };
 }

@@ -30,6 +30,8 @@ export interface PlanMergeOptions extends FolderOptions, Pick<CallOptions, "sign
   readonly fields?: Partial<RecipeInput> | undefined;
   /** Recipe files: seed of every method in it that makes random choices. Default: those of the recipe. */
   readonly seed?: number | undefined;
+  /** mergekit configurations: note what mergekit passes over in silence, such as a filter that matches no tensor, instead of refusing it. Default: false. */
+  readonly asMergekit?: boolean | undefined;
 }
 
 /** Computes gates with the engine, which other merges do not load. */
@@ -110,10 +112,16 @@ export class MergePlan {
  * @throws CancelledError if the signal fires
  */
 export async function planMerge(recipe: RecipeInput | string, options: PlanMergeOptions = {}): Promise<MergePlan> {
-  const { folder = ".", signal, allowCode, fields, seed } = options;
+  const { folder = ".", signal, allowCode, fields, seed, asMergekit } = options;
   if (signal?.aborted) throw new CancelledError("stopped; nothing was written");
   if (typeof recipe === "string") {
-    const { opened, notes } = await planRecipeFile(recipe, fields, hubOf(options), allowCode, seed);
+    const { opened, notes } = await planRecipeFile(recipe, {
+      fields,
+      hub: hubOf(options),
+      allowCode,
+      seed,
+      asMergekit,
+    });
     return new MergePlan(opened, notes);
   }
   return new MergePlan(await planRecipe(recipe, { folder, hub: hubOf(options), allowCode }));

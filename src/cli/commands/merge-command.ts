@@ -3,19 +3,15 @@ import { defined, usageError } from "../../kit/index.js";
 import { outputSchema, type RecipeInput } from "../../merge/index.js";
 import { planMerge } from "../../verbs/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
-import { info, parseCount } from "../shared/output.js";
-
-/** Flags of mergekit-yaml and mergekit-moe that change nothing here; docs/coming-from-mergekit.md says why. */
-const OF_MERGEKIT = [
-  ...["--cuda", "--multi-gpu", "--read-to-gpu", "--low-cpu-memory", "--gpu-rich", "--device <name>"],
-  ...["--lazy-unpickle", "--trust-remote-code", "--copy-tokenizer", "--clone-tensors", "--safe-serialization"],
-  ...["--async-write", "--write-threads <n>", "--num-threads <n>", "--lora-merge-cache <folder>"],
-  ...["--transformers-cache <folder>", "--allow-crimes", "--write-model-card", "-v, --verbose"],
-  "--i-understand-this-is-not-useful-without-training",
-];
+import { MERGEKIT_FLAGS, spellingsOf } from "../shared/mergekit-flags.js";
+import { info, parseCount, parseThreads } from "../shared/output.js";
+import { AS_MERGEKIT } from "../shared/recipe-flags.js";
 
 interface MergekitOptions {
   readonly allowCode?: boolean;
+  readonly asMergekit?: boolean;
+  readonly numThreads?: number;
+  readonly outPath?: string;
   readonly outShardSize?: number;
   readonly randomSeed?: number;
   readonly loraMergeDtype?: RecipeInput["lora_merge_dtype"];
@@ -28,6 +24,54 @@ function parseParameters(text: string): number {
   return Number(digits) * 1000 ** ["", "k", "m", "b"].indexOf(unit.toLowerCase());
 }
 
+/** A dtype as mergekit writes it, such as torch.bfloat16. */
+function parseDtype(text: string): string {
+  const { options } = outputSchema.shape.lora_merge_dtype.unwrap();
+  const name = text.replace(/^torch\./, "");
+  if (!options.some((option) => option === name)) {
+    throw new InvalidArgumentError(`It must be one of ${options.join(", ")}.`);
+  }
+  return name;
+}
+
+/** How the values of flags that set something are read. */
+const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
+  "--num-threads": parseThreads,
+  "--lora-merge-dtype": parseDtype,
+  "--out-shard-size": parseParameters,
+  "--random-seed": parseCount,
+};
+
+/** mergekit's flags as options of the command, with what each is here. */
+function mergekitOptions() {
+  return MERGEKIT_FLAGS.flatMap(({ flags, sets = [], ...row }) =>
+    flags.flatMap(spellingsOf).map((flag) => {
+      const option = new Option(flag).hideHelp();
+      const long = option.long ?? flag;
+      const parse = PARSERS[long];
+      return { row, option: parse ? option.argParser(parse) : option, long, hasEffect: sets.includes(long) };
+    }),
+  );
+}
+
+/**
+ * Reports the flags of mergekit that were given and have no effect.
+ * @throws LayergraftError code `usage` for one that asks for what is never done
+ */
+function noteFlags(theirs: ReturnType<typeof mergekitOptions>, options: MergeOptions): void {
+  const given = theirs.filter(({ option, hasEffect }) => {
+    const value = (options as Record<string, unknown>)[option.attributeName()];
+    return !hasEffect && value !== undefined && (value === false) === option.negate;
+  });
+  for (const { long, row } of given) {
+    if (row.refused?.includes(long)) throw usageError(`${long} is not supported: ${row.here}. Remove it.`);
+    if (row.unmet?.includes(long)) info(options, `note: ${long} has no effect: ${row.here.replaceAll("`", "")}`);
+  }
+  const unused = given.filter(({ long, row }) => !row.unmet?.includes(long)).map(({ long }) => long);
+  if (unused.length > 0)
+    info(options, `note: not needed here: ${unused.join(", ")} (see docs/coming-from-mergekit.md)`);
+}
+
 export function add(program: Command): void {
   const command = program
     .command("merge")
@@ -38,22 +82,19 @@ export function add(program: Command): void {
     )
     .argument("<recipe>", "YAML file")
     .argument("[out]", "folder to write, as --out");
-  withMergeOptions(command).option("--allow-code", "run a file that the recipe names as its method");
-  const theirs = OF_MERGEKIT.map((flags) => new Option(flags).hideHelp());
-  for (const option of theirs) command.addOption(option);
-  command.addOption(new Option("--out-shard-size <parameters>").argParser(parseParameters).hideHelp());
-  const { lora_merge_dtype: field } = outputSchema.shape;
-  command.addOption(new Option("--lora-merge-dtype <dtype>").choices(field.unwrap().options).hideHelp());
-  command.addOption(new Option("--random-seed <n>").argParser(parseCount).hideHelp());
-  command.action(async (file: string, out: string | undefined, flags: MergeOptions & MergekitOptions) => {
+  withMergeOptions(command)
+    .option("--allow-code", "run a file that the recipe names as its method")
+    .option("--as-mergekit", AS_MERGEKIT);
+  const theirs = mergekitOptions();
+  for (const { option } of theirs) command.addOption(option);
+  command.action(async (file: string, argument: string | undefined, flags: MergeOptions & MergekitOptions) => {
+    const { allowCode, asMergekit, outPath, numThreads, outShardSize, randomSeed: seed, loraMergeDtype } = flags;
+    const out = argument ?? outPath;
     if (out !== undefined && flags.out !== undefined) throw usageError(`Give ${out} or --out ${flags.out}, not both.`);
-    const options = { ...flags, ...(out === undefined ? {} : { out }) };
-    const unused = theirs.filter((option) => option.attributeName() in flags).map(({ long }) => long);
-    if (unused.length > 0)
-      info(options, `note: not needed here: ${unused.join(", ")} (see docs/coming-from-mergekit.md)`);
-    const { allowCode, outShardSize, randomSeed: seed, loraMergeDtype } = flags;
+    const options: MergeOptions = { ...defined({ out, threads: numThreads }), ...flags };
+    noteFlags(theirs, options);
     await runMerge(async (hub) => {
-      const planWith = (fields: Partial<RecipeInput>) => planMerge(file, { hub, allowCode, seed, fields });
+      const planWith = (fields: Partial<RecipeInput>) => planMerge(file, { hub, allowCode, seed, fields, asMergekit });
       const fields = defined({ ...outputFields(options), lora_merge_dtype: loraMergeDtype });
       const plan = await planWith(fields);
       const own = plan.toJSON().notes;

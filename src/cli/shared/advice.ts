@@ -8,6 +8,7 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
   allowNonFinite: ["pass --allow-nonfinite to write them"],
   allowUnrelated: ["pass --allow-unrelated to merge them anyway"],
   apiKey: ["pass --api-key-env NAME"],
+  asMergekit: ["pass --as-mergekit to ignore what mergekit ignores"],
   backend: ["pass --backend engine to use it"],
   base: ["pass it with --base"],
   chat: ["leave out --chat"],

@@ -4,6 +4,9 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { checkSchema, type Problem, type SchemaField, schemaFields } from "../../kit/settings/index.js";
 import type { methodOf } from "../../merge/index.js";
 
+/** Help of the flag --as-mergekit. */
+export const AS_MERGEKIT = "ignore in a mergekit file what mergekit ignores, with a note";
+
 /** Fields by the title of their group in the help: names, or a flag with the path of its field. */
 export type RecipeFlags = Readonly<Record<string, readonly (string | readonly [flag: string, path: string])[]>>;
 

@@ -15,7 +15,14 @@ const KINDS: readonly {
   { kind: "plan", has: ["experts", "evaluate"], use: (file) => commandLine`experiment ${file}` },
   { kind: "task", has: ["task", "answer"], use: (file) => commandLine`eval MODEL --tasks ${file}` },
   { kind: "run", has: ["base", "data"], use: (file) => commandLine`train ${file}` },
-  { kind: "mergekit configuration", has: ["merge_method"], use: (file) => commandLine`convert ${file}` },
+  ...[["merge_method"], ["layer_slices"], ["base_model", "experts"]].map((has) => {
+    return { kind: "mergekit configuration", has, use: (file: string) => commandLine`convert ${file}` };
+  }),
+  {
+    kind: "mergekit-evolve configuration",
+    has: ["genome", "tasks"],
+    use: () => commandLine`tune --task MODEL --language MODEL --on TASK`,
+  },
   { kind: "recipe", has: ["method", "models"], use: (file) => commandLine`merge ${file} --out FOLDER` },
   { kind: "recipe", has: ["method", "task", "language"], use: (file) => commandLine`merge ${file} --out FOLDER` },
 ];

@@ -3,15 +3,22 @@
 import { z } from "zod";
 import { parseHubName } from "../../formats/checkpoint/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
-import { checkSchema, formatPath, type Problem, recordOf } from "../../kit/settings/index.js";
+import { checkSchema, formatPath, formatProblem, type Problem, recordOf } from "../../kit/settings/index.js";
 import { refusalOf } from "./translate.js";
 
 export type Path = readonly PropertyKey[];
+
+/** Text that pydantic takes for true or false. */
+const WORDS: Readonly<Record<string, number>> = { true: 1, yes: 1, on: 1, false: 0, no: 0, off: 0 };
 
 // YAML 1.1, which mergekit reads, parses 1e-4 as a string; pydantic converts it, and booleans, to numbers.
 const number = z.union([
   z.number(),
   z.boolean().transform(Number),
+  z
+    .string()
+    .refine((text) => text.trim().toLowerCase() in WORDS)
+    .transform((text) => WORDS[text.trim().toLowerCase()] as number),
   z
     .string()
     .regex(/^\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$/i)
@@ -23,27 +30,36 @@ const spread = z.union([number, z.array(number).min(1)], {
   error: "must be a number, or a list of numbers (a gradient)",
 });
 
-const conditional = z.strictObject({ filter: z.string().nullish(), value: spread });
+const conditional = z.looseObject({ filter: z.string().nullish(), value: spread });
 
-const setting = z.union(
-  [
-    number,
-    z.array(number).min(1),
-    conditional.transform((one) => [one]),
-    // A number in such a list is for all tensors that no filter before it names.
-    z.array(z.union([conditional, number.transform((value) => ({ value, filter: undefined }))])).min(1),
-  ],
-  { error: "must be a number, a list of numbers (a gradient), or { filter, value }, alone or in a list" },
-);
+export const SETTING = "must be a number, a list of numbers (a gradient), or { filter, value }, alone or in a list";
+
+const read = z.union([
+  number,
+  z.array(number).min(1),
+  conditional.transform((one) => [one]),
+  // A number in such a list is for all tensors that no filter before it names.
+  z.array(z.union([conditional, number.transform((value) => ({ value, filter: undefined }))])).min(1),
+]);
+
+const scalar = z.union([z.string(), z.number(), z.boolean()]);
+const words = z.union([scalar, z.array(scalar).min(1)]);
+const worded = z.looseObject({ filter: z.string().nullish(), value: words });
+
+/** Words that mergekit takes for a parameter, until a method reads it as a number. */
+const unread = z.union([words, worded, z.array(worded).min(1)]).transform(() => "words" as const);
+
+const setting = z.union([read, unread], { error: SETTING });
 
 export type Spread = z.output<typeof spread>;
-export type Setting = z.output<typeof setting>;
+export type Setting = z.output<typeof read>;
 
 /** A field that may be null, which is as if it were not there. */
 export const optional = <T extends z.ZodType>(of: T) => of.nullish().transform((value) => value ?? undefined);
 
 const parameters = optional(z.record(z.string(), setting, { error: "must be a mapping of parameters" }));
 
+/** Parameters as written; `"words"` in place of what is not a number. */
 export type Parameters = z.output<typeof parameters>;
 
 const REFERENCE = "must be a model: a folder, a name on the hub, or one of these + a LoRA adapter";
@@ -117,7 +133,7 @@ const tokenRow = z.union(
         kind: z.literal("model_token"),
         model: reference,
         token: z.string().nullish(),
-        token_id: z.int().nullish(),
+        token_id: z.int().min(0).nullish(),
       })
       .refine(({ token, token_id: id }) => (token == null) !== (id == null), "must have either token or token_id"),
     reference.transform((model) => ({ kind: "model" as const, model })),
@@ -131,7 +147,7 @@ const tokenizer = z.object({
     .record(z.string(), z.object({ source: tokenRow, force: z.boolean().nullish() }))
     .nullish()
     .transform((tokens) => tokens ?? {}),
-  pad_to_multiple_of: z.int().min(1).nullish(),
+  pad_to_multiple_of: z.int().min(1).max(1_000_000).nullish(),
 });
 
 const DTYPES = ["bfloat16", "float16", "float32"] as const;
@@ -165,26 +181,58 @@ export function isMergekit(value: unknown): value is { merge_method: unknown } {
   return typeof value === "object" && value !== null && "merge_method" in value && !("method" in value);
 }
 
+/** What mergekit passes over in silence: refused, or noted where `isLenient`. */
+export class Strictness {
+  /** By message: what several models share is reported once. */
+  readonly #problems = new Map<string, Problem>();
+  readonly #notes = new Set<string>();
+  readonly #isLenient: boolean;
+
+  constructor(isLenient: boolean) {
+    this.#isLenient = isLenient;
+  }
+
+  get problems(): readonly Problem[] {
+    return [...this.#problems.values()];
+  }
+
+  get notes(): readonly string[] {
+    return [...this.#notes];
+  }
+
+  /** @param wrong what is wrong at the path @param done what is done with it */
+  report(path: Path, wrong: string, done = "ignored"): void {
+    if (this.#isLenient) {
+      this.#notes.add(`${formatPath(path)} is ${done}, as in mergekit: ${wrong}`);
+      return;
+    }
+    const problem = { path, message: `${wrong}${wrong.endsWith("?") ? "" : ";"} in mergekit it is ${done}` };
+    this.#problems.set(formatProblem(problem), problem);
+  }
+}
+
 /** Checks a document: problems, what is not supported, and fields that mergekit ignores. */
-export function readConfiguration(value: object): { config?: Configuration; problems: Problem[]; notes: string[] } {
+export function readConfiguration(
+  value: object,
+  strictness: Strictness,
+): { config?: Configuration; problems: Problem[]; notes: string[] } {
   const checked = checkSchema(configuration, value);
-  const unknown = unknownProblems(value, configuration);
-  const problems = [...checked.problems, ...refusals(value), ...unknown.problems];
+  const unknown = unknownProblems(value, configuration, strictness);
+  const problems = [...checked.problems, ...refusals(value)];
   const overridden = /"override_architecture":"/.test(JSON.stringify(value)) ? [OVERRIDDEN] : [];
-  const notes = [...overridden, ...unknown.notes];
+  const notes = [...overridden, ...unknown];
   return checked.value ? { config: checked.value, problems, notes } : { problems, notes };
 }
 
-/** Unknown fields: problems where they look misspelled, notes where mergekit ignores them. */
-export function unknownProblems(value: object, schema: z.core.$ZodType): { problems: Problem[]; notes: string[] } {
-  const problems: Problem[] = [];
+/** Unknown fields: reported where they look misspelled. @returns notes on others, which mergekit ignores */
+export function unknownProblems(value: object, schema: z.core.$ZodType, strictness: Strictness): string[] {
   const notes: string[] = [];
   for (const { path, field, known } of unknownFields(value, schema)) {
     const hint = didYouMean(field, known);
-    if (hint !== "") problems.push({ path: [...path, field], message: `unknown field${hint}` });
+    if (hint !== "") strictness.report([...path, field], `unknown field${hint}`);
     else notes.push(`${formatPath([...path, field])} is ignored: mergekit does not use it`);
   }
-  return { problems, notes };
+  return notes;
 }
 
 /** An unknown method, reported along with other problems. */

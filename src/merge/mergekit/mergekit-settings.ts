@@ -1,9 +1,10 @@
 // Looks up mergekit parameters, from the model up to the top level, and translates them to recipe parameters. A filter
 // matches part of a tensor name; the first match wins.
+import { formatSome } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import type { Range, Wanted } from "../methods/mergekit.js";
 import type { Parameter } from "../methods/parameter.js";
-import type { Parameters, Path, Setting, Spread } from "./mergekit-schema.js";
+import { type Parameters, type Path, SETTING, type Setting, type Spread, type Strictness } from "./mergekit-schema.js";
 
 /** A place that may set parameters. */
 export interface Level {
@@ -19,6 +20,14 @@ export interface LayerSpan {
   readonly shift: number;
 }
 
+/** What is reported while parameters are read. */
+export interface Reports {
+  readonly problem: (problem: Problem) => void;
+  readonly strictness: Strictness;
+  /** Names of the models' tensors, if they are known. */
+  readonly tensors: readonly string[] | undefined;
+}
+
 interface Rule {
   readonly filter?: string;
   readonly value: Spread;
@@ -30,7 +39,7 @@ function rulesOf(name: string, levels: readonly Level[]): { rules: Rule[]; isCom
   const rules: Rule[] = [];
   for (const { parameters, path } of levels) {
     const setting = parameters?.[name];
-    if (setting === undefined) continue;
+    if (setting === undefined || setting === "words") continue;
     for (const { filter, ...rule } of asRules(setting, [...path, "parameters", name])) {
       const isForAll = filter === undefined || filter === "" || filter === "*";
       rules.push(isForAll ? rule : { filter, ...rule });
@@ -47,6 +56,16 @@ function asRules(setting: Setting, path: Path): Rule[] {
     : setting.map(({ filter, value }, i) => ({ ...(filter == null ? {} : { filter }), value, path: [...path, i] }));
 }
 
+/** Keys of a setting's entries that mergekit does not read, with their paths. */
+export function unreadKeys(setting: Setting | "words", path: Path): { path: Path; key: string }[] {
+  if (!Array.isArray(setting) || isSpread(setting)) return [];
+  return setting.flatMap((entry, i) =>
+    Object.keys(entry)
+      .filter((key) => key !== "filter" && key !== "value")
+      .map((key) => ({ path: [...path, i, key], key })),
+  );
+}
+
 function isSpread(setting: Exclude<Setting, number>): setting is number[] {
   return typeof setting[0] === "number";
 }
@@ -56,14 +75,25 @@ export function parameterOf(
   { name, fallback, range }: Wanted,
   levels: readonly Level[],
   span: LayerSpan,
-  problem: (problem: Problem) => void,
+  { problem, strictness, tensors }: Reports,
 ): Parameter | undefined {
+  for (const { parameters, path } of levels) {
+    if (parameters?.[name] === "words") problem({ path: [...path, "parameters", name], message: SETTING });
+  }
   const { rules, isComplete } = rulesOf(name, levels);
-  const written = rules.map(({ filter, value, path }) => {
+  const left = new Set(tensors);
+  const written = rules.flatMap(({ filter, value, path }) => {
     const problemHere = (message: string) => problem({ path, message });
-    if (filter !== undefined) checkFilter(filter, span.shift, problemHere);
+    if (filter !== undefined) {
+      const useless = uselessness(filter, tensors, left);
+      if (useless !== undefined) {
+        strictness.report(path, useless);
+        return [];
+      }
+      checkFilter(filter, span.shift, problemHere);
+    }
     const spread = spreadOf(bounded(value, name, range, problemHere), span.layers);
-    return { ...(filter === undefined ? {} : { tensors: `*${filter}*` }), value: spread };
+    return [{ ...(filter === undefined ? {} : { tensors: `*${filter}*` }), value: spread }];
   });
   if (!isComplete) {
     if (fallback === undefined) {
@@ -84,10 +114,15 @@ export function parameterOf(
 
 function bounded(value: Spread, name: string, range: Range | undefined, problem: (message: string) => void): Spread {
   if (!range) return value;
-  const { low, high, clamps = false } = range;
+  const { low, high, clamps = false, isWhole = false, least = 0 } = range;
   const isInside = (x: number) => x >= low && (clamps || x <= high);
-  if (![value].flat().every(isInside))
-    problem(`${name} must be ${clamps ? `${low} or more` : `from ${low} to ${high}`}`);
+  const isOf = (x: number) => isInside(x) && (!isWhole || Number.isInteger(x)) && (x === 0 || Math.abs(x) >= least);
+  const wrong = [value].flat().find((x) => !isOf(x));
+  if (wrong !== undefined) {
+    const bounds =
+      least > 0 ? `0, or of a size from ${least} to ${high}` : clamps ? `${low} or more` : `from ${low} to ${high}`;
+    problem(`${name} must be ${isWhole ? "a whole number, " : ""}${bounds}, not ${wrong}`);
+  }
   const inside = (x: number) => Math.min(x, high);
   return typeof value === "number" ? inside(value) : value.map(inside);
 }
@@ -104,12 +139,26 @@ function spreadOf(value: Spread, layers: number | undefined) {
 // A number between dots or at either end of a name.
 const LAYER_NUMBER = /(^|\.)\d+(\.|$)/;
 
-function checkFilter(filter: string, shift: number, problem: (message: string) => void): void {
+/** Why a filter never applies; undefined if it may. @param left tensors that no filter before it matches */
+function uselessness(filter: string, tensors: readonly string[] | undefined, left: Set<string>): string | undefined {
+  const named = `the filter ${JSON.stringify(filter)}`;
   if (filter.includes("*")) {
-    problem(
-      `the filter ${JSON.stringify(filter)} matches nothing: a filter is part of a tensor name, without asterisks`,
-    );
-  } else if (shift !== 0 && LAYER_NUMBER.test(filter)) {
+    return `${named} matches nothing: a filter is part of a tensor name, without asterisks`;
+  }
+  // A number is that of a layer of a slice, which may not be the model's.
+  if (!tensors || LAYER_NUMBER.test(filter)) return undefined;
+  const matched = tensors.filter((tensor) => tensor.includes(filter));
+  if (matched.length === 0) {
+    return `${named} matches no tensor of the models, which have such as ${formatSome(tensors.slice(-3))}`;
+  }
+  if (!matched.some((tensor) => left.has(tensor)))
+    return `${named} never applies: those before it match all its tensors`;
+  for (const tensor of matched) left.delete(tensor);
+  return undefined;
+}
+
+function checkFilter(filter: string, shift: number, problem: (message: string) => void): void {
+  if (shift !== 0 && LAYER_NUMBER.test(filter)) {
     problem(
       `the filter ${JSON.stringify(filter)} names a layer by number, which is not supported in slices that renumber layers; use a gradient`,
     );

@@ -12,9 +12,11 @@ import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { writeSharded } from "../../formats/safetensors/index.js";
 import { RecipeError } from "../../kit/index.js";
+import { METHODS } from "../methods/index.js";
+import type { Method } from "../methods/method.js";
 import { planRecipe } from "../plan/planner.js";
 import type { RecipeInput } from "../recipe/recipe.js";
-import { parseRecipe } from "../recipe/recipe-file.js";
+import { parseRecipe, recipeProblems } from "../recipe/recipe-file.js";
 import { parseMergekit } from "./read-mergekit.js";
 
 const LAYERS = 4;
@@ -206,7 +208,7 @@ parameters: { lambda: [{ filter: lm_head, value: 2 }], normalize: [true] }
       ["merge", "filter.yml", "--out", "no"],
       root,
       WRONG_USAGE,
-      /t\[0\] \(\*atn\*\) matches no tensor of the model/,
+      /line 4: parameters\.t\[0\]: the filter "atn" matches no tensor of the models, .*; in mergekit it is ignored\nPass --as-mergekit to ignore what mergekit ignores\./,
     );
   });
 });
@@ -529,6 +531,27 @@ describe("is rejected, by name and line:", () => {
     },
   );
 
+  it.each(
+    (METHODS as readonly Pick<Method, "name" | "mergekit">[]).flatMap(({ name, mergekit: of }) =>
+      of ? [...of.own, ...of.common].map((parameter) => [of.name ?? name, parameter] as const) : [],
+    ),
+  )("a value of %s that is out of bounds, by the field in the file: %s", async (method, parameter) => {
+    const others = { t: 0.5, weight: 1 };
+    const bases =
+      /linear|karcher|passthrough|multislerp/.test(method) && !/dare|della/.test(method) ? {} : { base_model: "base" };
+    const names = { slerp: ["a"], nearswap: ["a"], arcee_fusion: ["a"], passthrough: ["a"] }[method] ?? ["a", "b"];
+    for (const value of [-1e12, -1, 0, 1e-15, 0.5, 1, 2, 1500.5, 1e7, 1e12]) {
+      const whole = { merge_method: method, ...bases, models: names.map((model) => ({ model })) };
+      const text = yaml({ ...whole, parameters: { ...others, [parameter]: value } });
+      const { recipe, error } = await parseMergekit(text).then(
+        (translated) => ({ recipe: translated?.recipe, error: undefined }),
+        (thrown: Error) => ({ recipe: undefined, error: thrown.message }),
+      );
+      if (recipe) expect({ value, problems: recipeProblems(recipe) }).toEqual({ value, problems: [] });
+      else expect(error).toMatch(new RegExp(`line 1: parameters\\.${parameter}: ${parameter} must be .*, not `));
+    }
+  });
+
   it("a slice beyond the layers of the model, by file and line, as it is written", async () => {
     const { layers } = await openCheckpoint(at("a"));
     const source = `{ model: a, layer_range: [0, ${layers + 1}] }`;
@@ -543,7 +566,40 @@ describe("is rejected, by name and line:", () => {
     );
   });
 
-  it("nothing that is only a flag of mergekit, and says in one line which have no effect", async () => {
+  it("no flag of mergekit-yaml but --no-safe-serialization, and says in one line which have no effect", async () => {
+    writeFileSync(at("flags.yml"), "merge_method: passthrough\nmodels: [{ model: a }]\n");
+    // All that its help lists, but for those that follow.
+    const both =
+      "allow-crimes unsafe-truncate-embeddings trust-remote-code quiet cuda low-cpu-memory lazy-unpickle read-to-gpu multi-gpu async-write copy-tokenizer clone-tensors write-model-card safe-serialization";
+    const given = both.split(" ").flatMap((name) => [`--${name}`, `--no-${name}`]);
+    given.push("--transformers-cache=x", "--lora-merge-cache=x", "--lora-merge-dtype=torch.bfloat16", "--device=cpu");
+    given.push(
+      "--random-seed=1",
+      "-vv",
+      "-j2",
+      "--num-threads=2",
+      "--gpu-rich",
+      "--write-threads=2",
+      "--out-shard-size=5B",
+    );
+    for (const flag of given) {
+      const { status, stderr } = await layergraft(["merge", "flags.yml", "--dry-run", flag], { cwd: root });
+      const error =
+        flag === "--no-safe-serialization" ? [expect.stringMatching(/always written as safetensors/)] : null;
+      expect({ flag, status, error: stderr.match(/^error: .*/gm) }).toEqual({
+        flag,
+        status: error ? WRONG_USAGE : DONE,
+        error,
+      });
+      const name = flag.split("=")[0] as string;
+      const isSilent =
+        ["--quiet", "--no-safe-serialization", "-j2", "-vv"].includes(name) ||
+        /^--(lora-merge-dtype|random|num|out)/.test(name);
+      if (!isSilent) expect(stderr).toMatch(new RegExp(`^note: .*${name}`, "m"));
+    }
+  });
+
+  it("nothing that is only a flag of mergekit", async () => {
     writeFileSync(at("flags.yml"), "merge_method: passthrough\nmodels: [{ model: a }]\n");
     const flags = ["--cuda", "--copy-tokenizer", "--lazy-unpickle", "--allow-crimes", "--write-model-card", "-v"];
     flags.push("--i-understand-this-is-not-useful-without-training");
@@ -605,7 +661,7 @@ describe("is rejected, by name and line:", () => {
 
   it("all problems at once, before models are opened", async () => {
     const text =
-      "merge_method: ties\nmodels: [{ model: none }]\ntokenizer: { tokens: { a: 1 } }\nparameters: { rescale: often, weight: 1 }\n";
+      "merge_method: ties\nmodels: [{ model: none }]\ntokenizer: { tokens: { a: 1 } }\nparameters: { rescale: [], weight: 1 }\n";
     writeFileSync(at("bad.yml"), text);
     const args = ["merge", "bad.yml", "--out", "no"];
     const message = await expectRefused(args, root, WRONG_USAGE, /bad\.yml cannot be merged as it is:/);

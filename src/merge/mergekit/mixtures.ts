@@ -5,7 +5,7 @@ import { checkSchema, type Problem } from "../../kit/settings/index.js";
 import { GATE_MODES } from "../../tensor/measurements/index.js";
 import { mixtureProblems } from "../methods/moe.js";
 import type { RecipeInput } from "../recipe/recipe.js";
-import { dtype, listed, optional, reference, unknownProblems } from "./mergekit-schema.js";
+import { dtype, listed, optional, reference, type Strictness, unknownProblems } from "./mergekit-schema.js";
 import type { MergekitRecipe } from "./translate.js";
 
 const prompts = optional(z.array(z.string(), { error: "must be a list of texts" })).transform((value) => value ?? []);
@@ -44,13 +44,16 @@ export function isMixture(value: unknown): value is object {
   return isOfExperts || "gate_mode" in value;
 }
 
-export function translateMixture(value: object): {
+export function translateMixture(
+  value: object,
+  strictness: Strictness,
+): {
   readonly translated?: MergekitRecipe;
   readonly problems: readonly Problem[];
 } {
   const { value: config, problems } = checkSchema(mixture, value);
-  const { problems: unknown, notes } = unknownProblems(value, mixture);
-  if (!config) return { problems: [...problems, ...unknown] };
+  const notes = unknownProblems(value, mixture, strictness);
+  if (!config) return { problems };
   const { experts, shared_experts: shared = [], gate_mode: mode, architecture, experts_per_token } = config;
   const entry = (one: z.output<typeof expert>, isShared: boolean) => {
     const { source_model: model, noise_scale: _, ...rest } = one;
@@ -75,5 +78,5 @@ export function translateMixture(value: object): {
   if (mode.startsWith("hidden")) notes.push("gates are computed in float32; mergekit computes them in bfloat16");
   if (mode === "hidden_avg") notes.push("hidden_avg leaves out padding, which mergekit averages with shorter prompts");
   if (mode.endsWith("random")) notes.push("random gates are seeded: the same on every run, and not those of mergekit");
-  return { translated: { recipe, notes }, problems: [...unknown, ...more] };
+  return { translated: { recipe, notes }, problems: more };
 }

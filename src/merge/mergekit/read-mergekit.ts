@@ -1,11 +1,17 @@
-import { type HubAccess, locateOrFetch, readConfig } from "../../formats/checkpoint/index.js";
+import { type HubAccess, locateOrFetch, openCheckpoint, readConfig } from "../../formats/checkpoint/index.js";
 import { RecipeError } from "../../kit/index.js";
-import { loadYaml, readSettingsText } from "../../kit/settings/index.js";
+import { loadYaml, type Problem, readSettingsText } from "../../kit/settings/index.js";
 import type { NestedRecipe } from "../methods/method.js";
 import { mapSources, type RecipeInput } from "../recipe/recipe.js";
-import { labelOf, type MergekitRecipe, refusalOf, translate } from "./translate.js";
+import { labelOf, type MergekitRecipe, type ModelFacts, refusalOf, translate } from "./translate.js";
 
-export interface MergekitOptions {
+/** How strictly a configuration is read. */
+export interface MergekitReading {
+  /** Note what mergekit passes over in silence, such as a filter that matches no tensor, instead of refusing it. Default: false. */
+  readonly asMergekit?: boolean | undefined;
+}
+
+export interface MergekitOptions extends MergekitReading {
   /** Name of the text in messages; default "mergekit configuration". */
   readonly file?: string;
   /** Number of layers of the models; if given, slices that cover all layers become one merge. */
@@ -19,25 +25,30 @@ export interface MergekitOptions {
  */
 export async function parseMergekit(text: string, options: MergekitOptions = {}): Promise<MergekitRecipe | undefined> {
   const { file = "mergekit configuration", layers } = options;
-  const opened = await open(text, file);
-  return opened?.translate(layers).translated;
+  const opened = await open(text, file, options);
+  return opened?.translate({ layers }).translated;
 }
 
 /**
- * Translates a mergekit configuration file to a recipe. Reads only the depth of the models. Relative paths start
- * from the working folder, as in mergekit.
+ * Translates a mergekit configuration file to a recipe. Reads only the depth of the models, and the names of their tensors
+ * if there are filters. Relative paths start from the working folder, as in mergekit.
  * @param hub access to the hub for models that are not on this machine; none by default
  * @returns undefined if the file is not a mergekit configuration
  * @throws RecipeError with every problem and all that is not supported, by line; or if it cannot be read
  */
-export async function readMergekit(file: string, hub?: HubAccess): Promise<MergekitRecipe | undefined> {
-  const opened = await open(await readSettingsText(file, "recipe"), file);
+export async function readMergekit(
+  file: string,
+  hub?: HubAccess,
+  reading: MergekitReading = {},
+): Promise<MergekitRecipe | undefined> {
+  const text = await readSettingsText(file, "recipe");
+  const opened = await open(text, file, reading);
   if (!opened) return undefined;
-  const first = opened.translate(undefined);
-  const depths = await Promise.all(first.models.map((model) => depthOf(model, hub)));
+  const depths = await Promise.all(opened.models.map((model) => depthOf(model, hub)));
   // Slices of models of other depths do not cover them.
   const layers = new Set(depths.filter((depth) => depth !== undefined)).size === 1 ? depths[0] : undefined;
-  return layers === undefined ? first.translated : opened.translate(layers).translated;
+  const tensors = /\bfilter\b/.test(text) ? await tensorsOf(opened.models, hub) : undefined;
+  return opened.translate({ layers, tensors }).translated;
 }
 
 interface Translated {
@@ -48,22 +59,24 @@ interface Translated {
 interface Opened {
   /** By which other merges of the file use its result. */
   readonly name: string | undefined;
-  /** @param layers number of layers of the models, if known */
-  readonly translate: (layers: number | undefined) => Translated;
+  readonly models: readonly string[];
+  readonly translate: (facts: ModelFacts) => Translated;
 }
 
 /** Parses a mergekit configuration, of one or several merges; undefined if the text is something else. */
-async function open(text: string, file: string): Promise<Opened | undefined> {
+async function open(text: string, file: string, reading: MergekitReading): Promise<Opened | undefined> {
   const texts = documentsOf(text);
   const [only] = texts;
-  if (texts.length < 2) return openOne(only ?? text, file);
+  if (texts.length < 2) return openOne(only ?? text, file, reading);
   const stages: Opened[] = [];
   for (const one of texts) {
-    const stage = await openOne(one, file);
-    if (!stage) return openOne(text, file); // which says that there are several documents
+    const stage = await openOne(one, file, reading);
+    if (!stage) return openOne(text, file, reading); // which says that there are several documents
     stages.push(stage);
   }
-  return { name: undefined, translate: (layers) => joinStages(stages, layers, file) };
+  const isStage = (model: string) => stages.some(({ name }) => name === model);
+  const models = [...new Set(stages.flatMap((stage) => stage.models))].filter((model) => !isStage(model));
+  return { name: undefined, models, translate: (facts) => joinStages(stages, facts, file) };
 }
 
 /** The documents of a YAML text, each on its own lines. */
@@ -78,7 +91,7 @@ function documentsOf(text: string): string[] {
 }
 
 /** Merges that use each other by name (mergekit-multi) as one recipe: that of the merge without a name, or the last. */
-function joinStages(stages: readonly Opened[], layers: number | undefined, file: string): Translated {
+function joinStages(stages: readonly Opened[], facts: ModelFacts, file: string): Translated {
   const notes = new Set(["the merges of the file are computed as one: nothing between them is written or rounded"]);
   const models = new Set<string>();
   const stageOf = (source: unknown) => stages.find(({ name }) => name !== undefined && name === source);
@@ -89,7 +102,7 @@ function joinStages(stages: readonly Opened[], layers: number | undefined, file:
         `the merges of ${file} use each other in a circle, by way of ${stage.name}. Break it.`,
       );
     }
-    const { translated, models: own } = stage.translate(layers);
+    const { translated, models: own } = stage.translate(facts);
     for (const note of translated.notes) notes.add(note);
     for (const model of own) if (!stageOf(model)) models.add(model);
     const { tokenizer_from: tokenizer, ...recipe } = translated.recipe;
@@ -112,31 +125,52 @@ function joinStages(stages: readonly Opened[], layers: number | undefined, file:
 }
 
 /** Parses one configuration; undefined if the text is something else. */
-async function openOne(text: string, file: string): Promise<Opened | undefined> {
+async function openOne(text: string, file: string, reading: MergekitReading): Promise<Opened | undefined> {
   // Its schema takes time to build, which other merges need not wait for.
-  const [{ isMergekit, readConfiguration }, { isMixture, translateMixture }] = await Promise.all([
+  const [{ isMergekit, readConfiguration, Strictness }, { isMixture, translateMixture }, bakllama] = await Promise.all([
     import("./mergekit-schema.js"),
     import("./mixtures.js"),
+    import("./bakllama.js"),
   ]);
   const { openSettings } = await loadYaml();
   const { value, inLines } = openSettings(text, file, "PyYAML");
+  const begin = () => new Strictness(reading.asMergekit ?? false);
+  const whole = begin();
+  const finish = (
+    translated: MergekitRecipe | undefined,
+    problems: readonly Problem[],
+    notes: readonly string[],
+    summary: string,
+    own = begin(),
+  ): MergekitRecipe => {
+    const passed = [...whole.problems, ...own.problems];
+    const all = [...problems, ...passed];
+    const where = { file, ...(passed.length > 0 ? { option: "asMergekit" } : {}) };
+    if (!translated || all.length > 0) throw new RecipeError(`${file} ${summary}:`, inLines(all), where);
+    return { ...translated, notes: [...whole.notes, ...own.notes, ...notes, ...translated.notes] };
+  };
   if (isMixture(value)) {
-    const { translated, problems } = translateMixture(value);
-    if (translated && problems.length === 0) return { name: undefined, translate: () => ({ translated, models: [] }) };
-    throw new RecipeError(`${file} is not a valid mixture of experts:`, inLines(problems), { file });
+    const { translated, problems } = translateMixture(value, whole);
+    const result = finish(translated, problems, [], "is not a valid mixture of experts");
+    return { name: undefined, models: [], translate: () => ({ translated: result, models: [] }) };
   }
-  if (!isMergekit(value)) return undefined;
-  const { config, problems, notes } = readConfiguration(value);
+  const stack = bakllama.isBakllama(value) ? bakllama.asConfiguration(value, whole) : undefined;
+  if (stack && !stack.configuration) finish(undefined, stack.problems, [], "is not a valid stack of layers");
+  const written = stack ? stack.configuration : value;
+  if (!isMergekit(written)) return undefined;
+  const { config, problems, notes: others } = readConfiguration(written, whole);
+  const notes = [...(stack?.notes ?? []), ...others];
   const isKnown = config !== undefined && refusalOf(config.merge_method) === undefined;
-  const nothing = { translated: undefined, models: [], problems: [] };
   return {
     name: config?.name ?? undefined,
-    translate: (layers) => {
-      const { translated, models, problems: more } = isKnown ? translate(config, layers) : nothing;
-      if (translated && problems.length === 0) {
-        return { models, translated: { ...translated, notes: [...notes, ...translated.notes] } };
-      }
-      throw new RecipeError(`${file} cannot be merged as it is:`, inLines([...problems, ...more]), { file });
+    models: isKnown ? translate(config).models : [],
+    translate: (facts) => {
+      const own = begin();
+      const found = isKnown ? translate(config, facts, own) : { models: [], problems: [] };
+      const inStack = (problem: Problem) => ({ ...problem, path: bakllama.placeOf(problem.path) });
+      const all = [...problems, ...found.problems].map(stack ? inStack : (problem) => problem);
+      const translated = finish(found.translated, all, notes, "cannot be merged as it is", own);
+      return { models: found.models, translated };
     },
   };
 }
@@ -145,6 +179,16 @@ async function depthOf(model: string, hub: HubAccess | undefined): Promise<numbe
   try {
     const { folder } = await locateOrFetch(model, undefined, hub && { ...hub, fetch: "headers" });
     return (await readConfig(folder)).layers;
+  } catch {
+    return undefined; // the planner reports the problem
+  }
+}
+
+/** Names of all tensors of the models; undefined if one cannot be read. */
+async function tensorsOf(models: readonly string[], hub: HubAccess | undefined): Promise<string[] | undefined> {
+  try {
+    const opened = await Promise.all(models.map((model) => openCheckpoint(model, { hub })));
+    return [...new Set(opened.flatMap(({ tensors }) => [...tensors.keys()]))];
   } catch {
     return undefined; // the planner reports the problem
   }

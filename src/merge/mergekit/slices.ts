@@ -1,6 +1,6 @@
 // The slices of a mergekit configuration: their models, layers and parameter levels.
 import type { Problem } from "../../kit/settings/index.js";
-import type { Configuration, ModelEntry, Path } from "./mergekit-schema.js";
+import type { Configuration, ModelEntry, Path, Strictness } from "./mergekit-schema.js";
 import { hasGradient, type Level } from "./mergekit-settings.js";
 
 export interface SliceSource {
@@ -27,6 +27,7 @@ export function slicesOf(
   config: Configuration,
   depth: number | undefined,
   problem: (problem: Problem) => void,
+  strictness: Strictness,
 ): readonly OutputSlice[] {
   const given = (["models", "slices", "modules"] as const).filter((field) => config[field] != null);
   if (given.length !== 1) {
@@ -35,7 +36,7 @@ export function slicesOf(
     return [];
   }
   const whole: Level = { parameters: config.parameters, path: [] };
-  if (!config.modules) return contentSlices(config, config, [], [whole], depth, problem);
+  if (!config.modules) return contentSlices(config, config, [], [whole], depth, problem, strictness);
   const [[name, module] = ["", undefined], ...others] = Object.entries(config.modules);
   if (!module || others.length > 0 || name !== "default") {
     const message = `only plain decoders are supported, with one module called default; found ${Object.keys(config.modules).join(", ")}`;
@@ -48,7 +49,7 @@ export function slicesOf(
     return [];
   }
   const levels = [{ parameters: module.parameters, path }, whole];
-  return contentSlices(module, config, path, levels, depth, problem);
+  return contentSlices(module, config, path, levels, depth, problem, strictness);
 }
 
 function contentSlices(
@@ -58,12 +59,13 @@ function contentSlices(
   levels: readonly Level[],
   depth: number | undefined,
   problem: (problem: Problem) => void,
+  strictness: Strictness,
 ): readonly OutputSlice[] {
-  if (!slices) return [modelsSlice(models ?? [], config.base_model, path, levels, depth, problem)];
+  if (!slices) return [modelsSlice(models ?? [], config.base_model, path, levels, depth, strictness)];
   let offset = 0;
   const written = slices.map((slice, i): OutputSlice => {
     const at = [...path, "slices", i];
-    const sources = slice.sources.map((source, k): SliceSource => {
+    const listed = slice.sources.map((source, k): SliceSource => {
       const level = { parameters: source.parameters, path: [...at, "sources", k] };
       return { model: source.model, range: source.layer_range, level };
     });
@@ -85,7 +87,7 @@ function contentSlices(
     if (lengths.some((length) => length !== layers)) {
       problem({ path: at, message: `its sources must have the same number of layers, not ${lengths.join(" and ")}` });
     }
-    checkRepetition(sources, problem);
+    const sources = withoutRepetition(listed, strictness);
     const base = slice.base_model ?? config.base_model;
     const own = { parameters: slice.parameters, path: at };
     const result = { path: at, sources, base, levels: [own, ...levels], offset, layers };
@@ -102,24 +104,25 @@ function modelsSlice(
   path: Path,
   levels: readonly Level[],
   layers: number | undefined,
-  problem: (problem: Problem) => void,
+  strictness: Strictness,
 ): OutputSlice {
-  const sources = models.map(({ model, parameters }, i): SliceSource => {
+  const written = models.map(({ model, parameters }, i): SliceSource => {
     return { model, level: { parameters, path: [...path, "models", i] } };
   });
-  checkRepetition(sources, problem);
+  const sources = withoutRepetition(written, strictness);
   if (base !== undefined && !sources.some(({ model }) => model === base)) {
     sources.push({ model: base, level: { parameters: undefined, path: ["base_model"] } });
   }
   return { path: [...path, "models"], sources, base, levels, offset: 0, layers };
 }
 
-function checkRepetition(sources: readonly SliceSource[], problem: (problem: Problem) => void): void {
+function withoutRepetition(sources: readonly SliceSource[], strictness: Strictness): SliceSource[] {
   const seen = new Set<string>();
-  for (const { model, level } of sources) {
-    if (seen.has(model)) problem({ path: level.path, message: `${model} is listed twice; mergekit would use it once` });
-    seen.add(model);
-  }
+  return sources.filter(({ model, level }) => {
+    if (!seen.has(model)) return seen.add(model);
+    strictness.report(level.path, `${model} is listed twice`, "used once");
+    return false;
+  });
 }
 
 /** Joins slices that together cover all layers into one. */

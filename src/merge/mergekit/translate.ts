@@ -7,8 +7,8 @@ import type { Method, NestedRecipe, SourceRecipe } from "../methods/method.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../recipe/recipe.js";
 import { TEMPLATES } from "./chat-templates.js";
-import type { Configuration, Path } from "./mergekit-schema.js";
-import { type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";
+import { type Configuration, type Path, Strictness } from "./mergekit-schema.js";
+import { type LayerSpan, type Level, parameterOf, unreadKeys } from "./mergekit-settings.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
 
 /** The methods by mergekit's names. */
@@ -36,15 +36,21 @@ export interface MergekitRecipe {
   readonly notes: readonly string[];
 }
 
-/**
- * Translates a configuration.
- * @param depth number of layers of its models, if known: slices that cover all layers become one
- */
+/** What is known of the models of a configuration. */
+export interface ModelFacts {
+  /** Number of layers, if they have the same: slices that cover all layers become one. */
+  readonly layers?: number | undefined;
+  /** Names of their tensors: filters are checked. */
+  readonly tensors?: readonly string[] | undefined;
+}
+
+/** Translates a configuration. @param strictness gets what mergekit passes over */
 export function translate(
   config: Configuration,
-  depth?: number,
+  facts: ModelFacts = {},
+  strictness = new Strictness(false),
 ): { readonly translated?: MergekitRecipe; readonly problems: readonly Problem[]; readonly models: readonly string[] } {
-  const translator = new Translator(config, depth);
+  const translator = new Translator(config, facts, strictness);
   const translated = translator.translate();
   const models = [...translator.models];
   return translated && translator.problems.length === 0
@@ -57,17 +63,19 @@ class Translator {
   /** By message: a problem in several slices is reported once. */
   readonly #problems = new Map<string, Problem>();
   readonly #config: Configuration;
-  readonly #depth: number | undefined;
+  readonly #facts: ModelFacts;
+  readonly #strictness: Strictness;
   readonly #notes = new Set<string>();
 
-  constructor(config: Configuration, depth: number | undefined) {
+  constructor(config: Configuration, facts: ModelFacts, strictness: Strictness) {
     this.#config = config;
-    this.#depth = depth;
+    this.#facts = facts;
+    this.#strictness = strictness;
   }
 
   translate(): MergekitRecipe | undefined {
     const config = this.#config;
-    const slices = slicesOf(config, this.#depth, this.#problem);
+    const slices = slicesOf(config, this.#facts.layers, this.#problem, this.#strictness);
     for (const { sources } of slices) for (const { model } of sources) this.models.add(model);
     const method = TRANSLATIONS[config.merge_method] as Translation;
     const tokenizer = this.#tokenizerSource();
@@ -99,15 +107,18 @@ class Translator {
   #checkParameters({ own, common }: Translation, slices: readonly OutputSlice[]): void {
     const { merge_method: method } = this.#config;
     const check = ({ parameters, path }: Level, used: readonly string[]) => {
-      for (const name of Object.keys(parameters ?? {})) {
+      for (const [name, setting] of Object.entries(parameters ?? {})) {
+        const at = [...path, "parameters", name];
+        for (const unread of unreadKeys(setting, at)) {
+          this.#strictness.report(unread.path, `unknown field ${JSON.stringify(unread.key)}`);
+        }
         if (used.includes(name)) {
           if (name === "int8_mask")
             this.#notes.add("int8_mask is ignored; the memory that it saves is not needed here");
           continue;
         }
-        const at = [...path, "parameters", name];
         const hint = PARAMETERS.includes(name) ? "" : didYouMean(name, [...own, ...common]);
-        if (hint !== "") this.#problem({ path: at, message: `unknown parameter${hint}` });
+        if (hint !== "") this.#strictness.report(at, `unknown parameter${hint}`);
         else if ([...own, ...common].includes(name)) {
           this.#notes.add(`${name} is ignored at a model: mergekit reads it from the top-level parameters`);
         } else this.#notes.add(`${name} is ignored: it has no meaning for ${method}`);
@@ -209,8 +220,9 @@ class Translator {
     const operands = sources.map((source): SliceModel => ({ recipe: operandOf(source) }));
     const levelOf = new Map(operands.map((operand, i) => [operand, sources[i] as SliceSource]));
     const isBase = (operand: SliceModel) => levelOf.get(operand)?.model === base;
+    const reports = { problem: this.#problem, strictness: this.#strictness, tensors: this.#facts.tensors };
     const resolve = (wanted: Parameters<SliceMerge["common"]>[0], from: readonly Level[], span: LayerSpan): Parameter =>
-      parameterOf(wanted, from, span, this.#problem) ?? 1;
+      parameterOf(wanted, from, span, reports) ?? 1;
     return {
       models: operands,
       base: operands.find(isBase),

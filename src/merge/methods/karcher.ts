@@ -6,6 +6,9 @@ import { defineMethod, modelsField, type SourceRecipe, weightField } from "./met
 import { combinedByAngles } from "./multislerp.js";
 import { modelParameter } from "./task-vectors.js";
 
+/** A step takes less than a microsecond for each pair of models, and reads no weights. */
+const MOST_STEPS = 1_000_000;
+
 interface Search {
   readonly weights: readonly number[];
   readonly iterations: number;
@@ -48,7 +51,10 @@ export const karcherMean = defineCombination(
       }
       const size = sizeOf(pull);
       if (size < tolerance) break;
-      mean = unit(mean.map((x, k) => Math.cos(size) * x + (Math.sin(size) / size) * (pull[k] ?? 0)));
+      const next = unit(mean.map((x, k) => Math.cos(size) * x + (Math.sin(size) / size) * (pull[k] ?? 0)));
+      // A step that moves nothing is all that would follow.
+      if (next.every((x, k) => x === mean[k])) break;
+      mean = next;
     }
     const all = weights.reduce((sum, weight) => sum + weight, 0);
     const length = norms.reduce((sum, norm, i) => sum + ((weights[i] ?? 0) / all) * norm, 0);
@@ -71,7 +77,7 @@ export const karcher = defineMethod({
       { weight: weightField.optional().describe("weight of its direction; default 1") },
       2,
     ),
-    iterations: z.int().min(1).max(1000).default(10).describe("steps of the search at most"),
+    iterations: z.int().min(1).max(MOST_STEPS).default(10).describe("steps of the search at most"),
     tolerance: z.number().positive().default(1e-5).describe("norms, angles and steps that are smaller count as zero"),
   }),
   example: { method: "karcher", models: ["math-expert", "swahili-expert", "base"] },
@@ -91,7 +97,8 @@ export const karcher = defineMethod({
 /** One slice of a configuration of mergekit. */
 function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {
   const [only] = slice.models;
-  const [iterations, tolerance] = [oneValue(slice, "max_iter", 10), oneValue(slice, "tol", 1e-5)];
+  const iterations = oneValue(slice, "max_iter", 10, { low: 1, high: MOST_STEPS, clamps: true, isWhole: true });
+  const tolerance = oneValue(slice, "tol", 1e-5, { low: 1e-300, high: 1e9 });
   if (only && slice.models.length === 1) return only.recipe;
   return { method: "karcher", models: slice.models.map(({ recipe }) => recipe), iterations, tolerance };
 }

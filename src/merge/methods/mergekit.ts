@@ -16,6 +16,9 @@ export interface Range {
   readonly high: number;
   /** Whether values above the range are allowed and mean its upper bound. */
   readonly clamps?: boolean;
+  readonly isWhole?: boolean;
+  /** The smallest size beside 0. */
+  readonly least?: number;
 }
 
 /** A model of a slice, limited to the slice's layers. */
@@ -56,7 +59,7 @@ export interface Translation {
 }
 
 export const SHARE: Range = { low: 0, high: 1 };
-export const SIZE: Range = { low: -1e9, high: 1e9 };
+export const SIZE: Range = { low: -1e9, high: 1e9, least: 1e-9 };
 /** mergekit cuts at a number of elements. */
 export const EXACT = { cutoff: "exact" };
 const WEIGHT: Wanted = { name: "weight", range: SIZE };
@@ -68,8 +71,8 @@ export function switched({ common }: SliceMerge, name: string, fallback: boolean
 }
 
 /** One value for all tensors, as some parameters of mergekit's methods are; true is 1. */
-export function oneValue(slice: SliceMerge, name: string, fallback: number): number {
-  const value = slice.common({ name, fallback, range: SIZE });
+export function oneValue(slice: SliceMerge, name: string, fallback: number, range = SIZE): number {
+  const value = slice.common({ name, fallback, range });
   return typeof value === "number"
     ? value
     : (slice.problem(`${name} must be one value for all tensors`, name) ?? fallback);

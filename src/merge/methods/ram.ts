@@ -8,6 +8,8 @@ import { defineMethod, expertFields, lambdaField, type Method, type SourceRecipe
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 
+const FACTOR = { low: 0, high: 1000 };
+
 const common = () => ({
   ...expertFields({}),
   lambda: lambdaField,
@@ -79,8 +81,13 @@ export const ramPlus = defineMethod({
   formula: `${FORMULA}, s_i = 1 + r min(shared_i / unique_i, alpha) where |A| = 1, else 1, with the counts of a tensor's elements that expert i changed with others and alone`,
   fields: () => ({
     ...common(),
-    r: z.number().min(0).max(1e3).default(0.1).describe("strength of the scaling"),
-    alpha: z.number().min(0).max(1e3).default(0.2).describe("limit of the ratio of shared to unique elements"),
+    r: z.number().min(FACTOR.low).max(FACTOR.high).default(0.1).describe("strength of the scaling"),
+    alpha: z
+      .number()
+      .min(FACTOR.low)
+      .max(FACTOR.high)
+      .default(0.2)
+      .describe("limit of the ratio of shared to unique elements"),
   }),
   example: { method: "ramplus_tl", models: ["math-expert", "swahili-expert"], base: "base" },
   tensors: (recipe, sources, context) => united(recipe, sources, context, recipe),
@@ -129,7 +136,8 @@ function united(
 
 /** One slice of a configuration of mergekit. */
 function fromMergekit(slice: SliceMerge, method: "ram" | "ramplus_tl"): SourceRecipe | undefined {
-  const threshold = oneValue(slice, "epsilon", 1e-5);
-  const plus = method === "ram" ? {} : { r: oneValue(slice, "r", 0.1), alpha: oneValue(slice, "alpha", 0.2) };
+  const threshold = oneValue(slice, "epsilon", 1e-5, { low: 0, high: 1e9 });
+  const plus =
+    method === "ram" ? {} : { r: oneValue(slice, "r", 0.1, FACTOR), alpha: oneValue(slice, "alpha", 0.2, FACTOR) };
   return onBase(slice, method, { threshold, ...plus });
 }

@@ -98,7 +98,9 @@ function cutOf(
   elements: number,
   cutoff: Cutoff,
 ): CutMeasurement | undefined {
-  const keep = Math.floor(share * elements);
+  // mergekit, whose counts an exact cutoff has, keeps one element of a tensor with less.
+  const least = cutoff === "exact" && share > 0 ? 1 : 0;
+  const keep = Math.max(least, Math.floor(share * elements));
   if (keep >= elements) return undefined;
   const what = `the largest changes of ${label}`;
   return cutMeasurement(cutoff, { id, label: what, values, of: [label], keep });

@@ -69,26 +69,33 @@ export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {})
   return { plan: code.length > 0 ? { ...plan, code } : plan, sources, ...(asStored ? { asStored } : {}) };
 }
 
+/** How a recipe file is planned. */
+export interface PlanFileOptions {
+  /** Fields that override those of the file. */
+  readonly fields?: Partial<RecipeInput> | undefined;
+  /** Access to the hub for sources that are not on this machine; none by default. */
+  readonly hub?: HubAccess | undefined;
+  /** Whether to run a file that the recipe names as its method. Default: false. */
+  readonly allowCode?: boolean | undefined;
+  /** Seed of each method in it that makes random choices; default: those of the recipe. */
+  readonly seed?: number | undefined;
+  /** Note what mergekit passes over in silence, instead of refusing it. Default: false. */
+  readonly asMergekit?: boolean | undefined;
+}
+
 /**
  * Plans a recipe file or a mergekit configuration. Relative paths start from the recipe's folder, or for a mergekit
  * configuration from the working folder, as in mergekit.
- * @param fields override those of the file
- * @param hub access to the hub for sources that are not on this machine; none by default
- * @param allowCode whether to run a file that the recipe names as its method
- * @param seed seed of each method in it that makes random choices; default: those of the recipe
  * @returns the plan, and notes on the translation of a mergekit configuration
  * @throws RecipeError with the line of each problem, including problems that only the models reveal
  * @throws see `planRecipe`
  */
 export async function planRecipeFile(
   file: string,
-  fields: Partial<RecipeInput> = {},
-  hub?: HubAccess,
-  allowCode = false,
-  seed?: number,
+  { fields = {}, hub, allowCode = false, seed, asMergekit }: PlanFileOptions = {},
 ): Promise<{ readonly opened: OpenedPlan; readonly notes: readonly string[] }> {
   const { readMergekit } = await import("../mergekit/index.js");
-  const converted = await readMergekit(file, hub);
+  const converted = await readMergekit(file, hub, { asMergekit });
   if (converted) {
     const recipe = seeded({ ...converted.recipe, ...fields } as RecipeInput, seed);
     return { opened: await planRecipe(recipe, { hub }), notes: converted.notes };
