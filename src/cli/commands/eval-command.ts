@@ -27,6 +27,7 @@ import {
   TASK_FAMILIES,
   type Task,
 } from "../../evaluate/tasks/index.js";
+import { BACKENDS } from "../../export/llama/index.js";
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { isFile } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
@@ -193,6 +194,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
   const { out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python } = flags;
   const open = () => openBackend(source, flags, signal, (text) => display.note(text));
   const settings: Parameters<typeof evaluateTasks>[1] = {
+    opensModel: flags.backend === undefined || BACKENDS.some((name) => name === flags.backend),
     ...{ data, source, out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python, signal },
     seconds: flags.codeTimeout,
     onProgress: (progress) => {
