@@ -5,6 +5,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { stringify } from "yaml";
+import { synonymRows } from "#command-line";
 import { taskFields, taskJsonSchema } from "#evaluate/tasks";
 import { planFields, planJsonSchema } from "#experiment";
 import { FAMILIES } from "#families";
@@ -174,6 +175,14 @@ export function renewed(page) {
 
 export const PAGES = ["coming-from-mergekit.md", "families.md", "fields.md", "methods.md"];
 
+/** Words of other programs, and what they are here. */
+function synonyms() {
+  const rows = synonymRows().map(([word, meaning]) => `| \`${word}\` | ${meaning} |`);
+  const lead =
+    "These commands, flags and values of other programs are taken, or answered with the sentence. Case does not count.";
+  return ["## Words of other programs", lead, ["| word | here |", "| --- | --- |", ...rows].join("\n")].join("\n\n");
+}
+
 /** What the program prints. @param {string[]} args */
 const printed = (args) => execFileSync(process.execPath, [path("../dist/cli/main.js"), ...args], { encoding: "utf8" });
 
@@ -202,7 +211,7 @@ export async function commandPages(run = printed) {
   return [
     {
       file: "commands.md",
-      text: `# Commands\n\nThe help of every command, as \`layergraft COMMAND --help\` prints it.\n\n${page.join("\n\n")}\n`,
+      text: `# Commands\n\nThe help of every command, as \`layergraft COMMAND --help\` prints it.\n\n${page.join("\n\n")}\n\n${synonyms()}\n`,
     },
     {
       file: "layergraft.1",

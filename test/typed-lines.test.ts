@@ -46,7 +46,7 @@ function linesIn(text: string): string[] {
 }
 
 const printed = files.flatMap(({ name, text }) => [
-  ...(name === join("kit", "printing", "command-line.ts") ? [] : linesIn(text)),
+  ...(name === join("kit", "printing", "commands.ts") ? [] : linesIn(text)),
   ...[...text.matchAll(/<code>layergraft ([^<{]+)<\/code>/g)].map(([, line = ""]) => line),
 ]);
 

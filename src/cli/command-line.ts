@@ -29,6 +29,16 @@ import { withAdvice } from "./shared/advice.js";
 import { advisedLine } from "./shared/advised-line.js";
 import { asTyped } from "./shared/command-name.js";
 import { paletteFor, printJson } from "./shared/output.js";
+import {
+  addFlagSynonyms,
+  COMMAND_SYNONYMS,
+  firstArgument,
+  flagSentence,
+  methodAsCommand,
+  type Synonym,
+} from "./shared/synonyms.js";
+
+export { synonymRows } from "./shared/synonyms.js";
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
@@ -58,6 +68,15 @@ class ForgivingCommand extends Command {
   /** How many of them are neither options nor their values. */
   #operands = 0;
 
+  /** The case of choices does not count. */
+  override addOption(option: Option): this {
+    const { argChoices: choices, parseArg: parse } = option;
+    if (choices && parse)
+      option.parseArg = (value, earlier) =>
+        parse(choices.find((one) => one.toLowerCase() === value.toLowerCase()) ?? value, earlier);
+    return super.addOption(option);
+  }
+
   override createCommand(name?: string): Command {
     return new ForgivingCommand(name);
   }
@@ -73,7 +92,7 @@ class ForgivingCommand extends Command {
     const [, value = "", choices] = /argument '(.*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
     const removed = choices === undefined ? undefined : removedAdvice("choice", value);
     if (removed !== undefined) return ` ${value} ${removed}.`;
-    if (choices !== undefined) return didYouMean(value, choices.split(", "));
+    if (choices !== undefined) return didYouMean(value.toLowerCase(), choices.split(", "));
     if (message.includes("required option")) {
       // Words before the first option are parsed with the program's own.
       const before = this.args.slice(0, this.args.length - this.#operands);
@@ -81,6 +100,8 @@ class ForgivingCommand extends Command {
       return line === undefined ? "" : ` Write: ${line}`;
     }
     const isExcess = message.includes("too many arguments");
+    const [first] = firstArgument(this);
+    if (isExcess && first !== undefined) return ` One of them is ${first}, which --model gives.`;
     const takesPrompt = isExcess && this.options.some(({ long }) => long === "--prompt");
     return takesPrompt ? ` Pass a prompt with --prompt ${shellQuote(this.args.at(-1) ?? "")}` : "";
   }
@@ -88,6 +109,7 @@ class ForgivingCommand extends Command {
   override parseOptions(args: string[]): ParseOptionsResult {
     this.#typed = args;
     const parsed = super.parseOptions(args);
+    parsed.operands.unshift(...firstArgument(this));
     this.#operands = parsed.operands.length;
     const [flag = ""] = parsed.unknown;
     const isHelp = parsed.unknown.some((argument) => argument === "--help" || argument === "-h");
@@ -95,7 +117,9 @@ class ForgivingCommand extends Command {
     const name = flag.replace(/=.*/s, "");
     const removed = removedAdvice("option", name.replace(/^-+/, ""));
     const problem =
-      removed === undefined ? `unknown option '${shorten(flag)}'${flagHint(name, this)}` : `${name} ${removed}.`;
+      removed === undefined
+        ? (flagSentence(name, this) ?? `unknown option '${shorten(flag)}'${flagHint(name, this)}`)
+        : `${name} ${removed}.`;
     this.error(`error: ${problem}`, { code: "commander.unknownOption" });
   }
 }
@@ -105,19 +129,41 @@ function flagHint(flag: string, { options }: Command): string {
   const plain = (text: string) => text.replace(/^-+/, "").replaceAll("-", "_");
   const lastOf = (text: string) => text.slice(text.lastIndexOf(".") + 1);
   const name = plain(flag);
-  const names = options.flatMap(({ long }) => (long ? [{ long, name: plain(long) }] : []));
+  // Another program's word leads to the flag that it is here.
+  const names = options.flatMap((option) => {
+    const shown = options.find((one) => !one.hidden && one.attributeName() === option.attributeName());
+    return option.long && shown?.long ? [{ long: shown.long, name: plain(option.long) }] : [];
+  });
   const words = names.flatMap((option) => [option.name, lastOf(option.name)]);
   const meant = words.includes(name) ? name : closest(name, words);
   const found = names.find((option) => option.name === meant) ?? names.find((option) => lastOf(option.name) === meant);
   return found ? `; did you mean ${found.long}?` : "";
 }
 
-/** The command to run, by itself or after help. @throws LayergraftError for an unknown command */
-function commandOf(args: readonly string[]): string | undefined {
-  const asked = args.find((argument) => argument !== "help" && !argument.startsWith("-"));
+/** Where the command is among the arguments, by itself or after help; -1 if there is none. */
+const commandPlace = (args: readonly string[]) =>
+  args.findIndex((argument) => argument !== "help" && !argument.startsWith("-"));
+
+/** The arguments with this program's word for a command of another. */
+function inOwnWords(args: readonly string[]): readonly string[] {
+  const at = commandPlace(args);
+  const synonym = commandSynonym(args[at]);
+  return synonym && "means" in synonym ? args.with(at, synonym.means) : args;
+}
+
+const commandSynonym = (word = ""): Synonym | undefined =>
+  Object.hasOwn(COMMAND_SYNONYMS, word.toLowerCase()) ? COMMAND_SYNONYMS[word.toLowerCase()] : undefined;
+
+/** The command to run. @throws LayergraftError for an unknown command */
+async function commandOf(args: readonly string[]): Promise<string | undefined> {
+  const asked = args[commandPlace(args)];
   if (asked === undefined || COMMANDS.has(asked)) return asked;
+  const synonym = commandSynonym(asked);
+  if (synonym && "says" in synonym) throw usageError(`unknown command '${asked}'. ${synonym.says}`);
   const removed = removedAdvice("command", asked);
   if (removed !== undefined) throw usageError(`${asked} ${removed}.`);
+  const { isMethod } = await import("./commands/methods-command.js");
+  if (isMethod(asked.toLowerCase())) throw usageError(methodAsCommand(asked.toLowerCase()));
   const hint = didYouMean(asked, [...COMMANDS.keys()]);
   const message = `unknown command '${shorten(asked)}'${hint || ";"} see layergraft --help`;
   throw usageError(message);
@@ -140,8 +186,10 @@ export async function buildProgram(asked: string | undefined, asJson: boolean): 
       // Under --json the error is printed as one JSON object.
       writeErr: (text) => (asJson ? undefined : write(process.stderr, asTyped(text))),
     });
-  if (asked !== undefined) (await COMMANDS.get(asked)?.load())?.add(program as never);
-  else {
+  if (asked !== undefined) {
+    (await COMMANDS.get(asked)?.load())?.add(program as never);
+    for (const command of program.commands) addFlagSynonyms(command);
+  } else {
     const subcommandTerm = (command: Command) =>
       `${command.name()}${COMMANDS.get(command.name())?.isFirst ? " *" : ""}`;
     program.configureHelp({ subcommandTerm }).addHelpText("after", EXAMPLES);
@@ -214,14 +262,15 @@ function printError(error: unknown, flags: ReadonlySet<string>): void {
 /**
  * Runs a command line, with results on stdout and everything else on stderr. Under `--json` an error is one JSON
  * object on one line of stdout.
- * @param args arguments after the program's name
+ * @param typed arguments after the program's name
  * @returns the exit status, where the command did not set `process.exitCode` itself
  */
-export async function runCommandLine(args: readonly string[]): Promise<number | undefined> {
+export async function runCommandLine(typed: readonly string[]): Promise<number | undefined> {
+  const args = inOwnWords(typed);
   const asJson = args.includes("--json");
   const flags = new Set<string>();
   try {
-    const program = await buildProgram(commandOf(args), asJson);
+    const program = await buildProgram(await commandOf(args), asJson);
     for (const { long } of program.commands.flatMap(({ options }) => options)) if (long) flags.add(long);
     await program.parseAsync(args, { from: "user" });
     return undefined;

@@ -63,6 +63,8 @@ export async function requireTemplate({ name, chatTemplate }: Pick<ModelText, "n
 export interface SourceText extends ModelText {
   /** How the model's own settings change answers. @throws CheckpointError for an invalid value */
   generationConfig(): Promise<GenerationConfig>;
+  /** The end tokens that its files name, which every program reads: without what ends a reply in the chat template. */
+  declaredEndIds(): Promise<readonly number[]>;
 }
 
 /** Name, tokenizer, template and end tokens of a model from its files. */
@@ -81,6 +83,7 @@ export function modelTextOf(source: ModelSource): SourceText {
     chatTemplate: () => loadSourceTemplate(source),
     stopIds: () => readStopIds(source, tokenizer),
     generationConfig: () => readGeneration(source),
+    declaredEndIds: () => readStopIds(source, tokenizer, async () => undefined),
   };
 }
 
@@ -97,7 +100,11 @@ async function readGeneration({ config, textFolders }: ModelSource): Promise<Gen
 }
 
 /** The end tokens of generation_config.json, config.json and the tokenizer, and what ends a reply in the chat template. */
-async function readStopIds(source: ModelSource, loadTokenizer: () => Promise<Tokenizer>): Promise<readonly number[]> {
+async function readStopIds(
+  source: ModelSource,
+  loadTokenizer: () => Promise<Tokenizer>,
+  loadTemplate: () => Promise<ChatTemplate | undefined> = () => loadSourceTemplate(source),
+): Promise<readonly number[]> {
   const { config, textFolders } = source;
   const ids: unknown[] = [config.json.eos_token_id, textOf(config.json).eos_token_id];
   for (const folder of textFolders) {
@@ -105,7 +112,7 @@ async function readStopIds(source: ModelSource, loadTokenizer: () => Promise<Tok
     if (await exists(file)) ids.push((await readJsonObject(file)).eos_token_id);
   }
   try {
-    const [tokenizer, template] = await Promise.all([loadTokenizer(), loadSourceTemplate(source)]);
+    const [tokenizer, template] = await Promise.all([loadTokenizer(), loadTemplate()]);
     ids.push(tokenizer.eos, template && endOfReply(template, tokenizer));
   } catch (error) {
     if (!(error instanceof CheckpointError)) throw error;

@@ -14,6 +14,8 @@ export interface EvaluateOptions {
   /** Runs the model; stays open. */
   readonly backend: Backend;
   readonly data: DataAccess;
+  /** Tasks whose data was read before the backend was opened; the others are read. */
+  readonly loaded?: readonly LoadedTask[] | undefined;
   /** What is evaluated, for the results: a path or a name. */
   readonly source: string;
   /** Folder for results, samples and answers. Default: nothing is written. */
@@ -74,16 +76,19 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   if (executing.length > 0 && !sandbox) {
     throw usageError(`${executing[0]?.name} executes programs that the model wrote`, { option: "allowCode" });
   }
-  const opened = await loadTasks(
-    options.tasks.map((declared) => (backend.renderChat && declared.asChat) || declared),
+  const asked = options.tasks.map((declared) => (backend.renderChat && declared.asChat) || declared);
+  const isRead = (task: Task) => options.loaded?.find((one) => one.task === task);
+  const read = await loadTasks(
+    asked.filter((task) => !isRead(task)),
     options,
   );
+  const opened = asked.map((task) => isRead(task) ?? read.find((one) => one.task === task));
   const loaded: LoadedTask[] = [];
   for (const [i, declared] of options.tasks.entries()) {
     const { task, items, notes } = opened[i] as LoadedTask;
     checkAbilities(task, items, backend);
-    const asked = items.filter((item) => item.kind === "choose");
-    const found = backend.tokenizer ? choiceNotes(asked, backend.tokenizer) : [];
+    const choices = items.filter((item) => item.kind === "choose");
+    const found = backend.tokenizer ? choiceNotes(choices, backend.tokenizer) : [];
     for (const note of found) options.onNote?.(`${task.name}: ${note}`);
     const isChat =
       task === declared
@@ -146,7 +151,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
 
 /**
  * Reads the data of all tasks.
- * @throws LayergraftError code `data` or `missing-data`, with the problems of every task
+ * @throws LayergraftError code `data`, `missing-data` or `hub`, with the problems of every task
  */
 export async function loadTasks(
   tasks: readonly Task[],
@@ -160,7 +165,7 @@ export async function loadTasks(
       if (items.length === 0) throw new LayergraftError("data", `${task.name} has no items`);
       loaded.push({ task, items, notes });
     } catch (error) {
-      if (!(error instanceof LayergraftError) || ![MISSING_DATA, "data"].includes(error.code)) throw error;
+      if (!(error instanceof LayergraftError) || ![MISSING_DATA, "data", "hub"].includes(error.code)) throw error;
       problems.push(error);
     }
   }

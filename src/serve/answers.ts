@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type AnswerGrammar, type Finish, type TokenScores, together } from "../engine/index.js";
 import { CancelledError, groupBy, LayergraftError } from "../kit/index.js";
 import { plural } from "../kit/printing/index.js";
-import { type ChatTemplate, StoppedText, withArguments } from "../text/index.js";
+import { type ChatTemplate, cannotFit, StoppedText, withArguments } from "../text/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 import type { AnswerLimit, ChatRequest, CompletionRequest, TemplateVariable } from "./requests.js";
 import type { ServedModel } from "./served-model.js";
@@ -46,16 +46,10 @@ const CONTEXT_TOKENS = 8;
 /** Most seeds that a request without one may get. */
 const SEEDS = 2 ** 47;
 
-/**
- * Characters of a token on average, far beyond those of any text: encoding what cannot fit would hold up other requests for
- * seconds.
- */
-const MAX_CHARACTERS = 32;
-
 /** @throws ApiError if a text cannot fit the model */
 export function requireShort(model: ServedModel, texts: readonly string[], param: string): void {
   const characters = texts.reduce((sum, { length }) => sum + length, 0);
-  if (characters <= model.contextLength * MAX_CHARACTERS) return;
+  if (!cannotFit(characters, model.contextLength)) return;
   throw badRequest(
     `This model's maximum context length is ${model.contextLength} tokens. The prompt has ` +
       `${plural(characters, "character")}, which cannot fit. Shorten it.`,

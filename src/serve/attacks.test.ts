@@ -64,6 +64,32 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await sleep(5);
 }
 
+describe("a stream that is silent", () => {
+  it("gets comments, which clients skip, until its first token", async () => {
+    // Begins when three comments have come.
+    let begin: () => void = () => undefined;
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    const late: ServedModel = { ...model, generate: (request) => begun.then(() => model.generate(request)) };
+    const server = await start({ models: new Map([["m", late]]), limits: { silentSeconds: 0.01 } });
+    const body = JSON.stringify({ model: "m", prompt: "a", max_tokens: 3, temperature: 0, stream: true });
+    const { socket, ended } = raw(server, post(body, "content-type: application/json\r\nconnection: close\r\n"));
+    let heard = "";
+    socket.on("data", (chunk) => {
+      heard += chunk.toString("latin1");
+    });
+    await until(() => heard.split(": waiting\n\n").length > 3);
+    expect(heard).not.toContain("data: ");
+    begin();
+    const text = await ended;
+    const events = [...text.matchAll(/^data: (\{.*\})$/gm)].map(([, json = ""]) => JSON.parse(json).choices[0].text);
+    expect(events.join("")).toBe("bab");
+    expect(text).toContain("data: [DONE]");
+    expect(text.split("data: [DONE]")[1]).not.toContain("waiting");
+  });
+});
+
 describe("200 requests at once, a third of whose clients leave", () => {
   it("are answered as each alone, or noted as left", async () => {
     const server = await start();

@@ -42,6 +42,8 @@ export interface ServerLimits {
   readonly bodyBytes: number;
   /** Seconds to send the headers of a request. Default: 10. */
   readonly headerSeconds: number;
+  /** Seconds of silence after which a stream gets a comment. */
+  readonly silentSeconds: number;
   /** Seconds to send a whole request. Default: 60. */
   readonly bodySeconds: number;
   /** Connections at a time. Default: 1024. */
@@ -51,6 +53,7 @@ export interface ServerLimits {
 const LIMITS: ServerLimits = {
   bodyBytes: 2 ** 22,
   headerSeconds: 10,
+  silentSeconds: 15,
   bodySeconds: 60,
   connections: 1024,
 };
@@ -313,9 +316,16 @@ class ApiServer {
     compute: (onPart: AnswerOptions["onPart"]) => Promise<Usage>,
   ): Promise<Usage> {
     response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
-    const write = (data: string) => response.write(`data: ${data}\n\n`);
+    // Clients skip comments. Proxies end connections on which nothing comes for a minute, as while a long prompt is read.
+    const silence = setInterval(() => response.write(": waiting\n\n"), this.#limits.silentSeconds * 1000);
+    const write = (data: string) => {
+      silence.refresh();
+      response.write(`data: ${data}\n\n`);
+    };
     for (const opening of replies.opening(n)) write(JSON.stringify(opening));
-    const usage = await compute((part) => write(JSON.stringify(replies.chunk(part))));
+    const usage = await compute((part) => write(JSON.stringify(replies.chunk(part)))).finally(() =>
+      clearInterval(silence),
+    );
     if (includeUsage) write(JSON.stringify(replies.usage(usage)));
     write("[DONE]");
     response.end();

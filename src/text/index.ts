@@ -9,7 +9,14 @@ export {
 } from "./chat-template.js";
 export { loadChatTemplate } from "./load-template.js";
 export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";
-export { beginOf, encodePair, type PromptTokenizer, promptEncoder, tokenBeforeText } from "./prompt-tokens.js";
+export {
+  beginOf,
+  cannotFit,
+  encodePair,
+  type PromptTokenizer,
+  promptEncoder,
+  tokenBeforeText,
+} from "./prompt-tokens.js";
 export { endOfReply, keepsBeginnings, renderWithSpans } from "./reply-spans.js";
 export { StoppedText } from "./stopped-text.js";
 export { overlap } from "./text-stages.js";

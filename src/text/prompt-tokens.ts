@@ -55,3 +55,14 @@ export async function encodePair(
   const whole = await encode(context + continuation, specialTokens);
   return { context: whole.slice(0, before.length), continuation: whole.slice(before.length) };
 }
+
+/**
+ * Characters of a token on average, far beyond those of any text: encoding what cannot fit would hold up everything else for
+ * seconds.
+ */
+const MAX_CHARACTERS = 32;
+
+/** Whether a text is too long for a context of so many tokens, before it is encoded. */
+export function cannotFit(characters: number, contextLength: number): boolean {
+  return characters > contextLength * MAX_CHARACTERS;
+}

@@ -14,6 +14,7 @@ import { executePlan } from "../merge/output/index.js";
 import { type Tokenizer, withTime } from "../text/index.js";
 import { type Batch, type BatchOptions, type BatchPosition, BatchStream, type ExampleList } from "./data/batches.js";
 import type { SetCounts } from "./data/counts.js";
+import { dataWarnings } from "./data/data-warnings.js";
 import type { DataInput } from "./data/declaration.js";
 import { type PreparedData, prepareData } from "./data/prepare.js";
 import { type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
@@ -51,6 +52,8 @@ export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "set
   /** What the embedded engine takes; with `checkMemory`. */
   readonly memory?: MemoryEstimate | undefined;
   readonly notes: readonly string[];
+  /** What of the data keeps the model from learning it; usually empty. */
+  readonly warnings: readonly string[];
 }
 
 export interface PreparedStream {
@@ -93,7 +96,7 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
     ...result,
     merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
     counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
-    notes: [...prepared.notes, ...keptNotes(result.kept)],
+    notes: [...prepared.notes, ...prepared.warnings, ...keptNotes(result.kept)],
   };
 }
 
@@ -236,10 +239,12 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   }
   const tokenizer = await loadSourceTokenizer(source);
   const chatTemplate = withTime(await loadSourceTemplate(source), started);
+  const endIds = await modelTextOf(source).declaredEndIds();
   const declared = run.partition
     ? run.partition.map(({ name, train: part, data }, i) => ({ name, data, part, field: `partition[${i}].train` }))
     : [{ name: "data", data: run.data, part: undefined, field: "train" }];
   const streams: PreparedStream[] = [];
+  const warnings: string[] = [];
   for (const { name, data, part, field } of declared) {
     const prepared = await prepareData({
       data: data as DataInput,
@@ -251,7 +256,9 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
       loss: run.loss_on,
       folder: dataFolder,
       heldOut: run.holdout,
+      endIds,
     });
+    warnings.push(...prepared.counts.flatMap((set) => dataWarnings(set, { sequenceLength, tokenizer, endIds })));
     const openAt = (from?: BatchPosition) => streamOf(prepared, run, { sequenceLength, pad: tokenizer.pad, from });
     const trained = part === undefined ? undefined : select(part, field);
     const describe = (batch: Batch) => beginningsOf(batch, tokenizer);
@@ -263,7 +270,18 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   const settings = settleRun(run, model, sizeOf(streams));
   const lora = loraOf(trained);
   const mask = run.mask && planMasks(await openChange(run.mask.from, options), trained, run.mask.share);
-  return { base, source, settings, trained, lora, mask, streams, memory, notes: [...notes, ...settings.notes] };
+  return {
+    base,
+    source,
+    settings,
+    trained,
+    lora,
+    mask,
+    streams,
+    memory,
+    notes: [...notes, ...settings.notes],
+    warnings,
+  };
 }
 
 /** The change of a first run. @throws RecipeError if it is not of the same architecture as the base */

@@ -2,6 +2,7 @@ import {
   type Backend,
   type Evaluation,
   evaluate as evaluateOn,
+  loadTasks,
   modelBackend,
   openSandbox,
   ResultFolder,
@@ -84,6 +85,7 @@ export async function evaluate(source: ModelInput | Model, options: EvaluateOpti
   const settings: TaskRunOptions = {
     ...rest,
     source: name,
+    opensModel: typeof options.backend !== "object" && !(source instanceof Model),
     data: { folder: data, loadRows: hubLoader() },
     onProgress:
       onProgress &&
@@ -109,11 +111,13 @@ export interface OpenedBackend {
 
 /** Options of `evaluateTasks`. */
 export interface TaskRunOptions
-  extends Omit<RunOptions, "tasks" | "backend" | "source" | "sandbox" | "url">,
+  extends Omit<RunOptions, "tasks" | "loaded" | "backend" | "source" | "sandbox" | "url">,
     Omit<Parameters<typeof openSandbox>[0], "allowCode">,
     Pick<EvaluateOptions, "allowCode"> {
   readonly source?: string | undefined;
   readonly data: DataAccess;
+  /** Whether `open` opens a model on this machine: it takes longer than the data, which is read first. Default: false. */
+  readonly opensModel?: boolean | undefined;
 }
 
 /** Evaluates on opened tasks. What can be refused is refused before `open` opens the model, which may take minutes. */
@@ -126,9 +130,10 @@ export async function evaluateTasks(
   if (out !== undefined) await ResultFolder.check(out, resume);
   const isExecuted = tasks.some(({ executes }) => executes);
   const sandbox = isExecuted ? await openSandbox({ ...options, allowCode }) : undefined;
+  const loaded = options.opensModel ? await loadTasks(tasks, options) : undefined;
   const { backend, name, url, close } = await open();
   try {
-    return await evaluateOn({ ...options, tasks, backend, url, sandbox, source: source ?? name });
+    return await evaluateOn({ ...options, tasks, loaded, backend, url, sandbox, source: source ?? name });
   } finally {
     await close();
   }

@@ -6,6 +6,7 @@ import { Command } from "commander";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { completions, fakeServer } from "../../../test/support/fake-chat-server.js";
 import { LayergraftError } from "../../kit/errors.js";
+import { withAdvice } from "../shared/advice.js";
 import { add as addCompareCommand } from "./compare-command.js";
 import { add as addEvalCommand } from "./eval-command.js";
 
@@ -78,6 +79,24 @@ describe("eval", () => {
     );
     await expect(run("eval", "x", "-t", "mbpp")).rejects.toMatchObject({ where: { option: "allowCode" } });
     await expect(run("eval", "x", "-t", "mmlu", ...SERVER)).rejects.toThrow(/does not answer/);
+  });
+
+  it("names all missing data sets and --data, before it opens the model", async () => {
+    for (const [key, value] of [
+      ["HF_HUB_OFFLINE", "1"],
+      ["HF_HUB_CACHE", join(tmpdir(), "no-such-cache")],
+    ] as const)
+      vi.stubEnv(key, value);
+    const error = await run("eval", "no-such-model", "-t", "mgsm_sw,mmlu").catch((caught: unknown) => caught);
+    vi.unstubAllEnvs();
+    expect(error).toMatchObject({ where: { option: "data" } });
+    expect((error as Error).message).toMatch(
+      /^The data of 2 of 2 tasks cannot be read:\n {2}- juletxara\/mgsm .*\n {2}- cais\/mmlu .*$/,
+    );
+    expect(withAdvice(error as LayergraftError, new Set(["--data"]))).toMatch(
+      /\nPass a folder that has it with --data FOLDER\.$/,
+    );
+    expect(errors).not.toContain("engine");
   });
 
   it("lists tasks, suites and protocols", async () => {

@@ -27,10 +27,11 @@ import {
   TASK_FAMILIES,
   type Task,
 } from "../../evaluate/tasks/index.js";
+import { BACKENDS } from "../../export/llama/index.js";
 import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { isFile } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
-import { formatDuration, plural, write } from "../../kit/printing/index.js";
+import { commandLine, formatDuration, plural, write } from "../../kit/printing/index.js";
 import { evaluateTasks, type OpenedBackend, openServer, openStarted } from "../../verbs/shared/index.js";
 import {
   openByFlags,
@@ -140,8 +141,14 @@ type EvalFlags = ReturnType<ReturnType<typeof declared>["opts"]>;
 export function add(program: Command): void {
   declared(program).action(async (source, flags) => {
     if (flags.list) return list(flags);
-    if (source === undefined)
-      throw usageError("Missing the model to evaluate. Pass a folder, a recipe, or a server's name for a model.");
+    if (source === undefined) {
+      const words = "Pass a folder, a recipe, or a server's name for a model";
+      const first =
+        flags.model === undefined
+          ? ""
+          : ` first: ${commandLine`eval ${flags.model} --tasks ${flags.tasks?.join(",") ?? "TASK"}`}`;
+      throw usageError(`Missing the model to evaluate. ${words}${first || "."}`);
+    }
     if (!flags.tasks) throw usageError("Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.");
     if (flags.format === "hub" && flags.limit !== undefined)
       throw usageError("--format hub is for scores of all items; leave out --limit.");
@@ -186,6 +193,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
   const { out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python } = flags;
   const open = () => openBackend(source, flags, signal, (text) => display.note(text));
   const settings: Parameters<typeof evaluateTasks>[1] = {
+    opensModel: flags.backend === undefined || BACKENDS.some((name) => name === flags.backend),
     ...{ data, source, out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python, signal },
     seconds: flags.codeTimeout,
     onProgress: (progress) => {

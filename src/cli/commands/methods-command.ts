@@ -6,6 +6,8 @@ import { type MethodReference, methodReferences, outputReferences, recipeJsonSch
 import { paletteFor, print, printJson } from "../shared/output.js";
 import { type Command, Option } from "../shared/typed.js";
 
+export const isMethod = (name: string): boolean => methodReferences().some((method) => method.name === name);
+
 export function add(program: Command): void {
   program
     .command("methods")

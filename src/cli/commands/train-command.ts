@@ -45,6 +45,7 @@ import {
   parsePositive,
   print,
   printJson,
+  warn,
   withCommonOptions,
 } from "../shared/output.js";
 import { checkPushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
@@ -120,6 +121,7 @@ export function add(program: Command): void {
       if (flags.preview !== undefined) await printPreview(prepared, flags.preview);
       else if (flags.json) printJson(summaryOf(run, prepared));
       else print(describeRun(run, prepared));
+      for (const warning of prepared.warnings) warn(warning);
       return;
     }
     if (flags.engine === "trl") {
@@ -138,7 +140,10 @@ export function add(program: Command): void {
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
         onRead: display.update,
-        onReady: (prepared) => info(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
+        onReady: (prepared) => {
+          info(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n"));
+          for (const warning of prepared.warnings) warn(warning);
+        },
         onResume: ({ step, steps }) =>
           display.note(
             step > 0
@@ -309,7 +314,7 @@ function lossesOf(counts: SetCounts): string[] {
   ];
 }
 
-function summaryOf(run: Run, { settings, trained, lora, streams, memory, notes }: PreparedRun): unknown {
+function summaryOf(run: Run, { settings, trained, lora, streams, memory, notes, warnings }: PreparedRun): unknown {
   return {
     run,
     settings,
@@ -318,6 +323,7 @@ function summaryOf(run: Run, { settings, trained, lora, streams, memory, notes }
     data: Object.fromEntries(streams.map(({ name, counts }) => [name, counts])),
     memory,
     notes,
+    warnings,
   };
 }
 

@@ -12,7 +12,7 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
   backend: ["pass --backend engine to use it"],
   base: ["pass it with --base"],
   chat: ["leave out --chat"],
-  data: ["pass it with --data"],
+  data: ["pass a folder that has it with --data FOLDER"],
   dtype: ["pass --dtype bfloat16"],
   force: ["pass --force to replace it", "choose another --out"],
   from: ["pass --from A --from B, or --from A --base C"],

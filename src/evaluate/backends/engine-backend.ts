@@ -1,6 +1,7 @@
 import type { Engine } from "../../engine/index.js";
 import { groupBy } from "../../kit/index.js";
-import { type ChatTemplate, encodePair, type PromptTokenizer, withVariables } from "../../text/index.js";
+import { plural } from "../../kit/printing/index.js";
+import { type ChatTemplate, cannotFit, encodePair, type PromptTokenizer, withVariables } from "../../text/index.js";
 import {
   type Answer,
   type AnswerOptions,
@@ -90,14 +91,29 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     error: `the prompt has ${tokens} tokens, which with ${wanted} more exceeds the model's context of ${engine.contextLength}`,
   });
 
+  /** Answers what cannot fit, before it is encoded. */
+  function refuseLong<T extends object>(texts: readonly number[], onAnswer: Answering<T>["onAnswer"]): boolean[] {
+    return texts.map((characters, i) => {
+      const isLong = cannotFit(characters, engine.contextLength);
+      const error = `the prompt has ${plural(characters, "character")}, which cannot fit into the model's context of ${engine.contextLength} tokens`;
+      if (isLong) onAnswer(i, { error });
+      return isLong;
+    });
+  }
+
   async function generate(
     batch: readonly GenerateRequest[],
     { signal, onAnswer }: Answering<Generated>,
   ): Promise<void> {
-    const prompts = await Promise.all(
-      batch.map(({ prompt, specialTokens = true }) => encode(prompt, specialTokens, signal)),
+    const isLong = refuseLong(
+      batch.map(({ prompt }) => prompt.length),
+      onAnswer,
     );
-    const alike = groupBy(batch.keys(), (i) => {
+    const prompts = await Promise.all(
+      batch.map(({ prompt, specialTokens = true }, i) => (isLong[i] ? [] : encode(prompt, specialTokens, signal))),
+    );
+    const asked = [...batch.keys()].filter((i) => !isLong[i]);
+    const alike = groupBy(asked, (i) => {
       const { maxNewTokens, stop, sampling } = batch[i] as GenerateRequest;
       const { temperature, topP, topK } = sampling ?? {};
       return JSON.stringify({ maxNewTokens, stop, temperature, topP, topK });
@@ -133,10 +149,16 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     batch: readonly LoglikelihoodRequest[],
     { signal, isKnown, onAnswer }: Answering<Loglikelihood>,
   ): Promise<void> {
+    const isLong = refuseLong(
+      batch.map(({ context, continuation }) => context.length + continuation.length),
+      onAnswer,
+    );
+    const none = { context: [], continuation: [] };
     const pairs = await Promise.all(
-      batch.map((request) => encodePair((text, marks) => encode(text, marks, signal), request)),
+      batch.map((request, i) => (isLong[i] ? none : encodePair((text, marks) => encode(text, marks, signal), request))),
     );
     const sound = [...pairs.entries()].filter(([i, { context, continuation }]) => {
+      if (isLong[i]) return false;
       if (context.length === 0 || continuation.length === 0) {
         onAnswer(i, { error: "a context or a continuation without tokens has no log-likelihood" });
         return false;

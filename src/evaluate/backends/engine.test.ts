@@ -112,6 +112,35 @@ describe("generation", () => {
     expect(await backend.loglikelihood([{ context: " is", continuation: " the" }])).toMatchObject([{ tokens: 1 }]);
   });
 
+  it("refuses texts that cannot fit before it encodes them", async () => {
+    const { engine, calls } = toyEngine(10);
+    const encoded: string[] = [];
+    const tokenizer = {
+      ...toy.toyTokenizer,
+      encode: (text: string, options?: { specialTokens?: boolean }) => {
+        encoded.push(text);
+        return toy.toyTokenizer.encode(text, options);
+      },
+    };
+    const backend = engineBackend({ engine, tokenizer, identity });
+    const long = "a".repeat(321);
+    const error = "the prompt has 321 characters, which cannot fit into the model's context of 10 tokens";
+    const generated = await backend.generate([
+      { prompt: long, maxNewTokens: 1, stop: [] },
+      { prompt: " is", maxNewTokens: 1, stop: [] },
+    ]);
+    expect(generated[0]).toEqual({ error });
+    expect(generated[1]).not.toHaveProperty("error");
+    const scored = await backend.loglikelihood([
+      { context: long.slice(0, 300), continuation: long.slice(300) },
+      { context: " is", continuation: " the" },
+    ]);
+    expect(scored[0]).toEqual({ error });
+    expect(scored[1]).not.toHaveProperty("error");
+    expect(encoded.filter((text) => text.includes("aaa"))).toEqual([]);
+    expect(calls.generate[0]?.prompts).toHaveLength(1);
+  });
+
   it("reports prompts that fill the context and answers that ran out of it", async () => {
     const { engine, calls } = toyEngine(10);
     const answers = await backendOf(engine).generate([

@@ -145,6 +145,10 @@ export function hubLoader(
       split,
       signal,
       onProgress: ({ done, total }) => onProgress?.({ dataset, done, total }),
+    }).catch((error: unknown) => {
+      // A folder solves whatever keeps the hub from answering.
+      if (!(error instanceof LayergraftError) || !["data", "hub"].includes(error.code)) throw error;
+      throw new LayergraftError(error.code, error.message, { ...error.where, option: "data" }, error);
     });
     const rows: Row[] = [];
     for await (const batch of readRows(files, { ...read, signal })) rows.push(...batch.rows);

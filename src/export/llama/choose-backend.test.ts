@@ -7,6 +7,7 @@ import { openModelSource } from "../../engine/index.js";
 import { estimateEngine } from "../../engine/memory/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { planGguf } from "../gguf/plan-gguf.js";
+import { writeGguf } from "../gguf/write-gguf.js";
 import { type ChoiceOptions, chooseBackend } from "./choose-backend.js";
 import { estimateExport } from "./llama-memory.js";
 
@@ -58,7 +59,20 @@ describe("the backend of a model", () => {
     expect(await choose({ type: "bf16" })).toMatchObject({ name: "llama", type: "bf16", reason: "for its type" });
     expect(await choose({ providers: ["cpu"], prefer: "speed" })).toMatchObject({ name: "engine" });
     expect(await choose({}, "model.gguf")).toMatchObject({ name: "llama", reason: "a GGUF file" });
+    expect(await choose({ load: missing, backend: "llama" }, "model.gguf")).toMatchObject({ reason: "as given" });
     await expect(choose({ backend: "engine", type: "q8_0" })).rejects.toThrow("type needs the backend llama.");
+  });
+
+  it("is the engine for a GGUF file where llama.cpp is not installed", async () => {
+    setFree(1e9);
+    const plan = await planGguf(await openModelSource(model), { type: "q8_0" });
+    const file = join(folder, "lone.gguf");
+    await writeGguf(plan, { out: file });
+    expect(await choose({ load: missing }, file)).toEqual({
+      name: "engine",
+      reason: "in float32: llama.cpp is not installed (add it with: npm install --ignore-scripts node-llama-cpp)",
+    });
+    expect(await choose({}, file)).toMatchObject({ name: "llama", reason: "a GGUF file" });
   });
 
   it("is llama.cpp where float32 does not fit", async () => {

@@ -98,12 +98,14 @@ export async function chooseBackend(
 ): Promise<{ readonly choice: BackendChoice; readonly opened?: ModelSource }> {
   const { backend, type, prefer = "exact" } = options;
   const named = namedBackend(source, options);
-  if (named === "llama") {
+  const { folder, hub } = options;
+  const llama = () => loadLibrary(options.load).catch(() => undefined);
+  /** A file that llama.cpp would run, were it installed. */
+  const isLoneFile = named === "llama" && backend === undefined && isGguf(source) && !(await llama());
+  if (named === "llama" && !isLoneFile) {
     const reason = backend ? "as given" : isGguf(source) ? "a GGUF file" : "for its type";
     return { choice: { name: named, type, reason } };
   }
-  const { folder, hub } = options;
-  const llama = () => loadLibrary(options.load).catch(() => undefined);
   // First, so that nothing is read where nothing could run it.
   const missing: unknown = await loadRuntime().then(
     () => undefined,
@@ -114,7 +116,13 @@ export async function chooseBackend(
   const estimate = estimateEngine(opened, { shared: options.shared });
   const free = freeMemory();
   const fits = missing === undefined && fitsIn(estimate, free);
-  const reason = named === undefined ? "the default" : backend ? "as given" : "for its providers";
+  const reasons = {
+    file: `in float32: ${llamaMissing().replace(/\.$/, "")}`,
+    none: "the default",
+    given: "as given",
+    providers: "for its providers",
+  };
+  const reason = reasons[isLoneFile ? "file" : named === undefined ? "none" : backend ? "given" : "providers"];
   const usual = { choice: { name: "engine", reason } as const, opened };
   const isQuick = estimate.weights < QUICK;
   if (fits && (named || prefer === "exact" || isQuick || !(await isWritten(source, folder)))) return usual;

@@ -1,4 +1,4 @@
-export { commandLine } from "./command-line.js";
+export { commandLine } from "./commands.js";
 export {
   formatBytes,
   formatCount,

@@ -2,7 +2,7 @@
 
 import { RecipeError } from "../errors.js";
 import { isObject } from "../json.js";
-import { commandLine } from "../printing/command-line.js";
+import { commandLine } from "../printing/commands.js";
 
 const DATA = /\.(jsonl|ndjson|csv|tsv|parquet|arrow)(\.gz)?$/i;
 

@@ -40,6 +40,7 @@ export interface Kept {
   readonly lossTokens: number;
   /** Tokens that are cut off. */
   readonly cutTokens: number;
+  readonly isEndless: boolean;
   /** Hash of ids and mask. */
   readonly digest: string;
 }
@@ -62,6 +63,8 @@ interface Reading extends CollectContext {
   readonly filters: Filters;
   readonly sample: Sample<Kept>;
   readonly isHashed: boolean;
+  /** Tokens of the examples that were left out for their length. */
+  readonly lengths: number[];
 }
 
 /**
@@ -78,7 +81,7 @@ export async function collectSet(
   const counts = new GrowingCounts(plan.name, files);
   const sample = new Sample<Kept>(cap ?? Number.POSITIVE_INFINITY);
   const isHashed = context.seen !== undefined || cap !== undefined;
-  const reading: Reading = { ...context, counts, filters: compileFilters(plan.filter), sample, isHashed };
+  const reading: Reading = { ...context, counts, filters: compileFilters(plan.filter), sample, isHashed, lengths: [] };
   const onBad = (row: BadRow) => {
     counts.rows++;
     skip(reading, "badRows", row);
@@ -99,12 +102,18 @@ export async function collectSet(
   }
   const kept = sample.values();
   counts.kept = kept.length;
-  for (const { encoded, lossTokens, cutTokens } of kept) {
+  const { lengths } = reading;
+  for (const { encoded, lossTokens, cutTokens, isEndless } of kept) {
+    lengths.push(encoded.ids.length + cutTokens);
+    if (isEndless) counts.endless++;
     counts.tokens += encoded.ids.length;
     counts.lossTokens += lossTokens;
     counts.cutTokens += cutTokens;
     if (cutTokens > 0) counts.cut++;
   }
+  lengths.sort((a, b) => a - b);
+  counts.nineTenths = lengths[Math.ceil(lengths.length * 0.9) - 1] ?? 0;
+  counts.longest = lengths.at(-1) ?? 0;
   return { counts, kept };
 }
 
@@ -176,15 +185,25 @@ function encodeExample(reading: Reading, example: Example, encode: Encoder, plac
     if (!(error instanceof LayergraftError)) throw error;
     return skip(reading, "refused", { ...place, reason: error.message });
   }
-  const { encoded, length, fate } = result;
+  const { encoded, length, fate, hasEnd } = result;
   const ofTokens = filters.ofTokens.find(({ passes }) => !passes(length));
   if (ofTokens) return countUnder(counts.filtered, ofTokens.name);
   if (fate === "too long") counts.tooLong++;
-  if (fate === "nothing to learn") counts.nothingToLearn++;
-  if (!encoded) return undefined;
+  if (fate === "prompt too long") counts.promptTooLong++;
+  if (fate === "prompt too long" || fate === "nothing to learn") counts.nothingToLearn++;
+  if (!encoded) {
+    if (fate !== "nothing to learn") reading.lengths.push(length);
+    return undefined;
+  }
   const content = createHash("sha256").update(new Uint8Array(encoded.ids.buffer)).update(encoded.loss);
   const lossTokens = encoded.loss.reduce((sum, learned) => sum + learned, 0);
-  const kept = { encoded, lossTokens, cutTokens: length - encoded.ids.length, digest: content.digest("base64") };
+  const kept = {
+    encoded,
+    lossTokens,
+    cutTokens: length - encoded.ids.length,
+    digest: content.digest("base64"),
+    isEndless: !hasEnd,
+  };
   return { key, kept };
 }
 

@@ -49,13 +49,20 @@ export class GrowingCounts {
   refused = 0;
   /** Examples longer than a sequence (too_long: drop). */
   tooLong = 0;
-  /** Examples without a token to learn, such as a prompt that fills the sequence. */
+  /** Examples without a token to learn. */
   nothingToLearn = 0;
+  /** Those of them whose prompt fills the sequence. */
+  promptTooLong = 0;
   /** Examples to train on or hold out. */
   kept = 0;
   /** Kept examples whose end is cut off, and their cut tokens. */
   cut = 0;
   cutTokens = 0;
+  /** Tokens that keep nine of ten examples whole, and those of the longest. */
+  nineTenths = 0;
+  longest = 0;
+  /** Kept examples that are whole and end in no end token of the model, where these are known. */
+  endless = 0;
   /** Kept examples that are held out. */
   heldOut = 0;
   /** Tokens of the kept examples, and those that are learned. */

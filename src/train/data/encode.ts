@@ -37,6 +37,8 @@ export interface EncodingOptions extends Partial<Omit<EncodingFields, "template"
   readonly sequenceLength: number;
   /** Which tokens are learned. Default: those of responses, with the tokens that end them. */
   readonly loss?: LossOn | undefined;
+  /** The model's end tokens. Default: not known. */
+  readonly endIds?: readonly number[] | undefined;
 }
 
 /** An example as the model sees it. */
@@ -52,8 +54,13 @@ export interface EncodingResult {
   readonly encoded: Encoded | undefined;
   /** Tokens before the cut. */
   readonly length: number;
-  readonly fate: "whole" | "cut" | "too long" | "nothing to learn";
+  readonly fate: "whole" | "cut" | "too long" | "prompt too long" | "nothing to learn";
+  /** Whether what is learned ends in an end token, or these are not known. */
+  readonly hasEnd: boolean;
 }
+
+/** A template may write a line break after the end token. */
+const LAST_TOKENS = 3;
 
 /**
  * How examples become tokens. A token across the border of a prompt and a response is learned.
@@ -64,6 +71,7 @@ export function encoderOf(options: EncodingOptions): (example: Example) => Encod
   const { write, hasOwnMarks } = compileTemplate(template, loss);
   const hasBos = options.bos ?? (!hasOwnMarks && tokenizer.bos !== undefined);
   const bos = hasBos ? required(tokenizer.bos, "bos", "begins a text") : undefined;
+  const endIds = options.eos === false ? undefined : options.endIds;
   const hasEos = options.eos ?? !hasOwnMarks;
   const eos = hasEos ? required(tokenizer.eos, "eos", "ends a text, so the model cannot learn to stop") : undefined;
   return (example) => {
@@ -82,11 +90,21 @@ export function encoderOf(options: EncodingOptions): (example: Example) => Encod
     }
     const { length } = ids;
     const isCut = length > sequenceLength;
-    if (isCut && tooLong === "drop") return { encoded: undefined, length, fate: "too long" };
+    if (isCut && tooLong === "drop") return { encoded: undefined, length, fate: "too long", hasEnd: true };
     const mask = Uint8Array.from(learned.slice(0, sequenceLength));
-    if (!mask.includes(1)) return { encoded: undefined, length, fate: "nothing to learn" };
+    if (!mask.includes(1)) {
+      const fate = isCut && learned.includes(1) ? "prompt too long" : "nothing to learn";
+      return { encoded: undefined, length, fate, hasEnd: true };
+    }
     const encoded = { ids: Int32Array.from(ids.slice(0, sequenceLength)), loss: mask };
-    return { encoded, length, fate: isCut ? "cut" : "whole" };
+    const hasEnd =
+      isCut ||
+      !endIds ||
+      ids
+        .filter((_, i) => learned[i])
+        .slice(-LAST_TOKENS)
+        .some((id) => endIds.includes(id));
+    return { encoded, length, fate: isCut ? "cut" : "whole", hasEnd };
   };
 }
 

@@ -183,9 +183,20 @@ describe("counts", () => {
           filtered: { "characters <= 100": 1 },
           duplicates: 2,
         },
-        ...{ notSampled: 0, refused: 0, tooLong: 0, nothingToLearn: 1, kept: 2, cut: 1, cutTokens: 13, heldOut: 0 },
+        ...{
+          notSampled: 0,
+          refused: 0,
+          tooLong: 0,
+          nothingToLearn: 1,
+          promptTooLong: 1,
+          kept: 2,
+          cut: 1,
+          cutTokens: 13,
+          heldOut: 0,
+        },
         // <bos> a \n\n b <eos>, and 40 tokens of which 8 are of the response
         ...{ tokens: 45, lossTokens: 10 },
+        ...{ nineTenths: 54, longest: 54, endless: 0 },
       },
     ]);
     expect(textsOf(train)).toEqual(["<bos>a\n\nb<eos>", `<bos>${"x".repeat(30)}\n\n${"y".repeat(8)}`]);
@@ -356,6 +367,6 @@ describe("preparation", () => {
     });
     await expect(prepare({ source: "absent.jsonl", map })).rejects.toThrow(/absent\.jsonl does not exist/);
     await expect(prepare([{ use: "nllb", language: "Swahili" }])).rejects.toMatchObject({ name: "RecipeError" });
-    await expect(prepare({ source: write([{ q: "", a: "" }]), map })).resolves.toMatchObject({ counts: [{ kept: 0 }] });
+    await expect(prepare({ source: write([{ q: "", a: "" }]), map })).rejects.toThrow(/lack a prompt or a response/);
   });
 });

@@ -6,6 +6,7 @@ import { type ChatTemplate, type Tokenizer, withVariables } from "../../text/ind
 import type { ExampleList } from "./batches.js";
 import { type CollectedSet, collectSet, type Kept } from "./collect.js";
 import type { SetCounts } from "./counts.js";
+import { whyNone } from "./data-warnings.js";
 import { type DataDeclaration, type DataInput, dataSchema, planSet } from "./declaration.js";
 import { encoderOf } from "./encode.js";
 import type { Example } from "./example.js";
@@ -31,6 +32,8 @@ export interface PrepareOptions {
   readonly folder?: string | undefined;
   /** Default: that of the process. */
   readonly environment?: Environment | undefined;
+  /** The model's end tokens, for `endless` of the counts. Default: not known. */
+  readonly endIds?: readonly number[] | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -51,12 +54,12 @@ export interface PreparedData {
  * @throws CancelledError when the signal fires
  */
 export async function prepareData(options: PrepareOptions): Promise<PreparedData> {
-  const { tokenizer, sequenceLength, loss, seed = 0, signal } = options;
+  const { tokenizer, sequenceLength, loss, seed = 0, signal, endIds } = options;
   const declaration = checkData(options.data);
   const plans = declaration.sets.map(planSet);
   const encoderFor = (map?: MappingDeclaration) => {
     const template = templateOf(declaration, options.chatTemplate, map);
-    const encoder = encoderOf({ ...declaration, tokenizer, template, sequenceLength, loss });
+    const encoder = encoderOf({ ...declaration, tokenizer, template, sequenceLength, loss, endIds });
     const split = (example: Example) => splitReplies(template, example, loss);
     if (template === "plain") return { encoder, split, template };
     const name = "chat" in template ? "the model's chat template" : JSON.stringify(template.turn);
@@ -71,6 +74,10 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
     const files = await findSource(plan, { folder, environment, signal });
     const context = { encoderFor, seen, seed, onBadRow: declaration.on_bad_row, signal };
     sets.push(await collectSet(plan, files, context));
+  }
+  for (const { counts } of sets) {
+    const problem = whyNone(counts, sequenceLength);
+    if (problem !== undefined) throw new DataError(problem);
   }
   const kept = sets.map((set) => set.kept);
   const split = splitSets(kept, options.heldOut);

@@ -52,7 +52,7 @@ describe("parseRun", () => {
       "bath: 3",
       "steps: 10",
       "epochs: 2",
-      "lora: { rank: 0, alfa: 3 }",
+      "lora: { rank: 0, alpa: 3 }",
       "optimizer:",
       "  betas: [0.9]",
       "  clip: true",
@@ -74,7 +74,7 @@ describe("parseRun", () => {
         'line 10: unknown field "bath"',
         "line 12: epochs: cannot be used with steps",
         "line 13: lora.rank: must be at least 1",
-        'line 13: lora: unknown field "alfa"',
+        'line 13: lora: unknown field "alpa"',
         "line 13: lora: is for method: lora",
         "line 15: optimizer.betas: must be two numbers, such as [0.9, 0.99]",
         "line 16: optimizer.clip: must be a positive number, or false for no clipping",
@@ -84,7 +84,7 @@ describe("parseRun", () => {
       ].sort(),
     );
     expect(problems.find((problem) => problem.includes("bath"))).toContain("did you mean batch?");
-    expect(problems.find((problem) => problem.includes("alfa"))).toContain("did you mean alpha?");
+    expect(problems.find((problem) => problem.includes("alpa"))).toContain("did you mean alpha?");
     expect(problems.find((problem) => problem.includes("preset"))).toContain("did you mean paper/swahili-1?");
   });
 

@@ -1,0 +1,138 @@
+// Words of other programs, for commands and flags: those with one meaning here are taken, the others are answered in a sentence.
+
+import { type Command, Option } from "commander";
+import { commandLine } from "../../kit/printing/index.js";
+
+/** `means`: what it is here. `says`: why it is not, in a sentence. */
+export type Synonym = { readonly means: string } | { readonly says: string };
+
+/** Commands, in lower case. */
+export const COMMAND_SYNONYMS: Readonly<Record<string, Synonym>> = {
+  evaluate: { means: "eval" },
+  lm_eval: { means: "eval" },
+  finetune: { means: "train" },
+  "fine-tune": { means: "train" },
+  publish: { means: "push" },
+  upload: { means: "push" },
+  info: { means: "inspect" },
+  show: { means: "inspect" },
+  version: { means: "--version" },
+  quantize: {
+    says: `A quantised model is an export. Write: ${commandLine`export MODEL --type q4_k_m --out FILE.gguf`}`,
+  },
+  run: {
+    says: `To ask a model, write: ${commandLine`generate MODEL --chat --prompt TEXT`}. To run a plan, write: ${commandLine`experiment PLAN run`}`,
+  },
+  ...Object.fromEntries(
+    ["mergekit-yaml", "mergekit"].map((name) => [
+      name,
+      { says: `merge runs configurations of mergekit. Write: ${commandLine`merge CONFIG --out FOLDER`}` },
+    ]),
+  ),
+  list: {
+    says: `Merge methods: ${commandLine`methods`}. Tasks: ${commandLine`eval --list`}. Prepared models: ${commandLine`cache`}`,
+  },
+  report: { says: `The report of an experiment: ${commandLine`experiment PLAN report`}` },
+};
+
+/** What a merge method says where it is typed as a command. */
+export const methodAsCommand = (name: string): string =>
+  `${name} is a merge method. Its fields: ${commandLine`methods ${name}`}. Write them to a recipe, and run it: ${commandLine`merge RECIPE --out FOLDER`}`;
+
+/** The first argument of a command. */
+const SOURCE = "<source>";
+
+/** Flags, in lower case and with dashes. `means` lists flags of here: a command takes the word where it has one of them. */
+export const FLAG_SYNONYMS: Readonly<
+  Record<string, { readonly means: readonly string[] } | { readonly says: string }>
+> = {
+  "max-tokens": { means: ["--max-new-tokens"] },
+  "n-predict": { means: ["--max-new-tokens"] },
+  "batch-size": { means: ["--batch"] },
+  "num-fewshot": { means: ["--shots"] },
+  output: { means: ["--out"] },
+  "output-dir": { means: ["--out"] },
+  "output-path": { means: ["--out"] },
+  outfile: { means: ["--out"] },
+  outtype: { means: ["--type"] },
+  quantize: { means: ["--type"] },
+  model: { means: [SOURCE] },
+  overwrite: { means: ["--force"] },
+  "base-model": { means: ["--base"] },
+  device: { says: "Leave out --device. Models run on the CPU. With --provider cuda, the engine runs them on a GPU." },
+  lora: { says: "Train a LoRA adapter with --method lora." },
+};
+
+/** As the table has it: `--Max_Tokens` is `max-tokens`. */
+const plain = (flag: string): string => flag.replace(/^--?/, "").toLowerCase().replaceAll("_", "-");
+
+/** What a flag of another program is here: the sentences that name no other flag than those of the command. */
+export function flagSentence(flag: string, command: Command): string | undefined {
+  const name = plain(flag);
+  const found = Object.hasOwn(FLAG_SYNONYMS, name) ? FLAG_SYNONYMS[name] : undefined;
+  if (!found || !("says" in found)) return undefined;
+  const isThere = (one: string) => plain(one) === name || command.options.some(({ long }) => long === one);
+  const fitting = found.says.split(/(?<=\.) /).filter((text) => (text.match(/--[\w-]+/g) ?? []).every(isThere));
+  return fitting.join(" ") || undefined;
+}
+
+/** An option under another name, in any case, with dashes or underscores. */
+class NamedElsewhere extends Option {
+  readonly #attribute: string;
+
+  constructor(name: string, attribute: string, value: string) {
+    super(`--${name}${value}`);
+    this.#attribute = attribute;
+    this.hideHelp();
+  }
+
+  /** Of commander, whose types leave it out. */
+  is(flag: string): boolean {
+    return flag.startsWith("--") && plain(flag) === plain(this.long ?? "");
+  }
+
+  override attributeName(): string {
+    return this.#attribute;
+  }
+}
+
+/** Where the value of a flag that means the first argument is kept. */
+const FIRST = "first argument";
+
+/** Adds the words of other programs to a command's own options. */
+export function addFlagSynonyms(command: Command): void {
+  for (const [name, synonym] of Object.entries(FLAG_SYNONYMS)) {
+    if (!("means" in synonym) || command.options.some(({ long }) => long === `--${name}`)) continue;
+    const meant = command.options.find(({ long }) => synonym.means.includes(long ?? ""));
+    if (meant) {
+      const option = new NamedElsewhere(name, meant.attributeName(), / ?[<[].*/.exec(meant.flags)?.[0] ?? "");
+      if (meant.parseArg) option.argParser(meant.parseArg);
+      command.addOption(option);
+    } else if (synonym.means.includes(SOURCE) && command.registeredArguments[0]?.name() === "source") {
+      command.addOption(new NamedElsewhere(name, FIRST, " <source>"));
+    }
+  }
+}
+
+/** The first argument, where it was given as a flag. */
+export function firstArgument(command: Command): string[] {
+  const value: unknown = command.getOptionValue(FIRST);
+  return typeof value === "string" ? [value] : [];
+}
+
+/** Rows of the table in docs/commands.md: the word, and what it is here. */
+export function synonymRows(): [word: string, meaning: string][] {
+  const meaning = (synonym: { readonly means: string | readonly string[] } | { readonly says: string }) =>
+    "says" in synonym
+      ? synonym.says
+      : [synonym.means]
+          .flat()
+          .map((one) => `\`${one}\``)
+          .join(", ");
+  return [
+    ...Object.entries(COMMAND_SYNONYMS).map(([name, synonym]): [string, string] => [name, meaning(synonym)]),
+    ["ties, slerp and other methods", methodAsCommand("ties")],
+    ...Object.entries(FLAG_SYNONYMS).map(([name, synonym]): [string, string] => [`--${name}`, meaning(synonym)]),
+    ["Q4_K_M", "`q4_k_m`; the case of choices does not count"],
+  ];
+}
