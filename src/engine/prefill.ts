@@ -1,7 +1,7 @@
 // Reads prompts into caches: in passes of bounded size, with their common prefix computed once.
 
 import { longestOf } from "../kit/arrays/index.js";
-import { yieldToEventLoop } from "../kit/index.js";
+import { yieldToEventLoop } from "../kit/stopping/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 import { logitsTokens, PASS_TOKENS } from "./model/sizes.js";

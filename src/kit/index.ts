@@ -51,4 +51,3 @@ export { ProtoWriter } from "./protobuf.js";
 export { Random } from "./random.js";
 export { readRetryAfter } from "./retry-after.js";
 export { VERSION } from "./version.js";
-export { yieldToEventLoop } from "./yield.js";

@@ -2,9 +2,10 @@
 
 import { type Checkpoint, keepsFloat32 } from "../../formats/checkpoint/index.js";
 import { digestOfValue } from "../../kit/files/index.js";
-import { DTYPE_BY_TORCH_NAME, isFloatDType, messageOf, yieldToEventLoop } from "../../kit/index.js";
+import { DTYPE_BY_TORCH_NAME, isFloatDType, messageOf } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
+import { yieldToEventLoop } from "../../kit/stopping/index.js";
 import { type OpenedPlan, planRecipe, planVersions, type RecipeInput } from "../../merge/index.js";
 import { resolveSelection } from "../../train/index.js";
 import { checkedRecipes } from "../plan/configurations.js";
