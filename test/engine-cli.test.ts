@@ -228,7 +228,7 @@ describe("chat", () => {
     expect(await output(args, "hi\nc c\n/new\nx\n\nhi\n")).toBe("hi\nhi\nhi\n");
   });
 
-  it.each(["SIGINT", "SIGTERM"] as const)("ends on %s while it waits for a line", async (signal) => {
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("ends on %s while it waits for a line", async (signal) => {
     const child = spawn(process.execPath, [MAIN, "chat", "model", "-q"], { cwd: root });
     let text = "";
     child.stderr.on("data", (data) => (text += data));

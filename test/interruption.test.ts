@@ -19,6 +19,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { TensorData } from "../src/formats/safetensors/index.js";
+import type { END_SIGNALS } from "../src/kit/stopping/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import {
   DONE,
@@ -275,7 +276,7 @@ describe("over an earlier output, with --force", () => {
 });
 
 describe("Ctrl-C and a polite kill", () => {
-  const stopsAt = async (signal: "SIGINT" | "SIGTERM") => {
+  const stopsAt = async (signal: (typeof END_SIGNALS)[number]) => {
     const { child, ended } = start(swap(), SLOW);
     await until(() => writtenBytes() > 15 * MB);
     child.kill(signal);
@@ -291,7 +292,7 @@ describe("Ctrl-C and a polite kill", () => {
     await expectResumed();
   };
   it("SIGINT: stops, says how to go on, and leaves what was written", () => stopsAt("SIGINT"));
-  it("SIGTERM: the same", { tags: ["slow"] }, () => stopsAt("SIGTERM"));
+  it.each(["SIGTERM", "SIGHUP"] as const)("%s: the same", { tags: ["slow"] }, stopsAt);
 });
 
 it("two runs into one output: the second is refused whatever it says, the first is unharmed", async () => {

@@ -4,8 +4,12 @@ import module from "node:module";
 
 const FAILED = 1;
 
-// A reader that closes the pipe early (head, less) is not an error.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : FAILED));
+process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+  // The terminal is closed, which SIGHUP says: what is under way is saved first.
+  if (code === "EIO") return;
+  // A reader that closes the pipe early (head, less) is not an error.
+  process.exit(code === "EPIPE" ? 0 : FAILED);
+});
 // A closed stderr does not end a merge.
 process.stderr.on("error", () => undefined);
 

@@ -1,8 +1,7 @@
 // Reads prompts into caches: in passes of bounded size, with their common prefix computed once.
 
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { longestOf } from "../kit/arrays/index.js";
-import { CancelledError } from "../kit/index.js";
+import { yieldToEventLoop } from "../kit/stopping/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 import { logitsTokens, PASS_TOKENS } from "./model/sizes.js";
@@ -29,12 +28,6 @@ export function sharedLength(texts: readonly (readonly number[])[]): number {
 /** The last tokens of texts that end in a pass. */
 export function lastOf(texts: readonly (readonly number[])[], start: number, end: number): Wanted[] {
   return texts.flatMap(({ length }, row) => (length > start && length <= end ? [{ row, at: length - 1 - start }] : []));
-}
-
-/** Lets the event loop run, which a pass blocks. @throws CancelledError if the signal fired */
-export async function yieldToEventLoop(signal: AbortSignal | undefined): Promise<void> {
-  await nextTurn();
-  if (signal?.aborted) throw new CancelledError("stopped before the end");
 }
 
 /** Computes the common prefix of texts. @returns a cache of one row, or undefined without a prefix */

@@ -7,7 +7,7 @@ export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
 export { isOnFactors } from "./plan/factor-sources.js";
 export { openPlan } from "./plan/open-plan.js";
 export { withDType } from "./plan/output-dtypes.js";
-export { type OpenedPlan, planRecipe, planRecipeFile, toWrite } from "./plan/planner.js";
+export { type OpenedPlan, planRecipe, planRecipeFile, planVersions, toWrite } from "./plan/planner.js";
 export { isRecipeFile } from "./recipe/inner-recipes.js";
 export {
   type MethodReference,

@@ -8,13 +8,13 @@ import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { runCommandLine } from "#command-line";
 import { isSystemError } from "../../src/kit/index.js";
+import { END_SIGNALS } from "../../src/kit/stopping/index.js";
 
 export const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
 /** Exit statuses. */
 export const [DONE, FAILED, WRONG_USAGE, INTERRUPTED] = [0, 1, 2, 130];
 
-const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 const COLOURS = ["FORCE_COLOR", "NO_COLOR"] as const;
 
 export interface Outcome {
@@ -98,7 +98,7 @@ let running: Promise<unknown> = Promise.resolve();
 async function runHere(args: readonly string[], options: RunOptions): Promise<Outcome> {
   const { cwd, exitCode } = { cwd: process.cwd(), exitCode: process.exitCode };
   const environment = { ...process.env };
-  const listeners = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
+  const listeners = new Map(END_SIGNALS.map((signal) => [signal, process.listeners(signal)]));
   const text = { stdout: "", stderr: "" };
   const restore = (["stdout", "stderr"] as const).map((name) => {
     const stream = process[name];

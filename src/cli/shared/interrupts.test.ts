@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, it, vi } from "vitest";
+import { END_SIGNALS } from "../../kit/stopping/index.js";
 import { WATCHER, watchInterrupts } from "./interrupts.js";
 import { interruptSignal } from "./output.js";
 
@@ -20,7 +21,8 @@ const script = (seconds: number) => `
   const answered = new Int32Array(new SharedArrayBuffer(4));
   let count = 0;
   process.on("SIGINT", () => Atomics.store(answered, 0, ++count));
-  const workerData = { answered, text: "stopping after this step\\n", grace: 50 };
+  const names = ["SIGINT", "SIGTERM", "SIGHUP"];
+  const workerData = { answered, text: "stopping after this step\\n", grace: 50, names };
   const worker = new Worker(${JSON.stringify(WATCHER)}, { eval: true, execArgv: [], workerData });
   await new Promise((resolve) => worker.once("message", resolve));
   console.log("begins");
@@ -48,6 +50,16 @@ it("says at once what an interrupt waits for, and ends at once on the second", a
   expect(output()).toBe("begins\n");
 });
 
+it("does not take the second SIGHUP of a closed terminal for haste", async () => {
+  const { child, ended, output } = await start(1);
+  child.kill("SIGHUP");
+  await once(child.stderr, "data");
+  child.kill("SIGHUP");
+  child.kill("SIGINT");
+  expect(await ended).toEqual([130, null]);
+  expect(output()).toBe("begins\ninterrupted 1\n");
+});
+
 it("leaves an interrupt to a main thread that answers", async () => {
   const { child, ended, output } = await start(0);
   let text = "";
@@ -68,6 +80,6 @@ it("stops what begins after an interrupt that nothing heard", () => {
   expect(planning.aborted).toBe(false);
   interrupt?.("SIGINT");
   expect([planning.aborted, interruptSignal().aborted]).toEqual([true, true]);
-  process.removeAllListeners("SIGINT").removeAllListeners("SIGTERM");
+  for (const name of END_SIGNALS) process.removeAllListeners(name);
   for (const listener of before) process.on("SIGINT", listener);
 });

@@ -1,5 +1,6 @@
 // Answers Ctrl-C while ONNX Runtime blocks the main thread, where Node.js cannot call listeners.
 import { Worker } from "node:worker_threads";
+import { END_SIGNALS } from "../../kit/stopping/index.js";
 
 /** Milliseconds that the main thread has to answer. */
 const GRACE = 200;
@@ -12,19 +13,20 @@ export const WATCHER = `
 const { workerData, parentPort } = require("node:worker_threads");
 const { writeSync } = require("node:fs");
 const { constants } = require("node:os");
-const { answered, text, grace } = workerData;
+const { answered, text, grace, names } = workerData;
 process.noDeprecation = true;
-let count = 0;
-const later = (what) => setTimeout(() => Atomics.load(answered, 0) < count && what(), grace);
+let [isFirst, asked] = [true, 0];
+const say = () => { try { writeSync(2, text); } catch {} };
 try {
   const { Signal } = process.binding("signal_wrap");
-  for (const name of ["SIGINT", "SIGTERM"]) {
+  for (const name of names) {
     const signal = new Signal();
     signal.onsignal = () => {
-      count++;
-      if (count === 1) later(() => { try { writeSync(2, text); } catch {} });
+      if (name !== "SIGHUP") asked++;
+      if (isFirst) setTimeout(() => Atomics.load(answered, 0) === 0 && say(), grace);
       // What is on the disk is whole at any moment.
-      else setTimeout(() => process.kill(process.pid, "SIGKILL"), grace);
+      if (asked > 1) setTimeout(() => process.kill(process.pid, "SIGKILL"), grace);
+      isFirst = false;
     };
     signal.start(constants.signals[name]);
   }
@@ -34,7 +36,7 @@ parentPort.postMessage("listens");
 
 /**
  * Watches for interrupts in a thread. If the main thread does not answer the first one at once, it prints what is waited for; after
- * the second, it ends the process. Where no thread can be started, interrupts wait for the main thread.
+ * a second Ctrl-C or SIGTERM, it ends the process. Where no thread can be started, interrupts wait for the main thread.
  * @param waitsFor such as "this step"
  * @returns the number of interrupts that the main thread has answered, for it to set
  */
@@ -44,7 +46,8 @@ export function watchInterrupts(waitsFor: string): Int32Array {
   const start = process.stderr.isTTY ? "\n" : "";
   const text = `${start}stopping after ${waitsFor}; press Ctrl-C again to end at once\n`;
   try {
-    const watcher = new Worker(WATCHER, { eval: true, execArgv: [], workerData: { answered, text, grace: GRACE } });
+    const workerData = { answered, text, grace: GRACE, names: END_SIGNALS };
+    const watcher = new Worker(WATCHER, { eval: true, execArgv: [], workerData });
     // Such as no memory for a thread.
     watcher.on("error", () => undefined).unref();
   } catch {

@@ -5,6 +5,7 @@ import pc from "picocolors";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../figures/index.js";
 import { MAX_THREADS, own, usageError } from "../../kit/index.js";
 import { formatDuration, parseBytes, visible, write } from "../../kit/printing/index.js";
+import { END_SIGNALS } from "../../kit/stopping/index.js";
 import type { RunOptions } from "../../tensor/streaming/index.js";
 import { asTyped } from "./command-name.js";
 import { watchInterrupts } from "./interrupts.js";
@@ -91,25 +92,27 @@ export async function runWithProgress<T>(
 
 const interruptible = new Set<AbortController>();
 
-const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 let isInterrupted = false;
+let asked = 0;
 let answered: Int32Array | undefined;
 
 // These listeners stay after the first signal: signal-exit, a part of node-llama-cpp, ends the process where its own is the only
 // one.
 function interrupt(signal: NodeJS.Signals): void {
-  if (isInterrupted) {
-    for (const name of SIGNALS) process.removeListener(name, interrupt);
+  // A closed terminal and its shell may both send SIGHUP, and a service manager sends it after SIGTERM.
+  if (signal !== "SIGHUP") asked++;
+  if (asked > 1) {
+    for (const name of END_SIGNALS) process.removeListener(name, interrupt);
     process.kill(process.pid, signal);
-    return;
   }
+  if (isInterrupted) return;
   isInterrupted = true;
   if (answered) Atomics.store(answered, 0, 1);
   for (const controller of interruptible) controller.abort();
 }
 
 /**
- * An AbortSignal for Ctrl-C and SIGTERM; a second signal ends the process.
+ * An AbortSignal for Ctrl-C, SIGTERM and SIGHUP; a second Ctrl-C or SIGTERM ends the process.
  * @param waitsFor what may block the main thread for seconds, such as "this step"; it is printed on the first signal
  */
 export function interruptSignal(waitsFor?: string): AbortSignal {
@@ -119,7 +122,7 @@ export function interruptSignal(waitsFor?: string): AbortSignal {
   // What was under way did not hear of it, and what follows must not begin.
   if (isInterrupted) controller.abort();
   // One listener for all: a process with more than ten of them gets a warning.
-  if (interruptible.size === 1) for (const name of SIGNALS) process.on(name, interrupt);
+  if (interruptible.size === 1) for (const name of END_SIGNALS) process.on(name, interrupt);
   return controller.signal;
 }
 

@@ -5,7 +5,8 @@ import { digestOfValue } from "../../kit/files/index.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, messageOf } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
-import { type OpenedPlan, planRecipe, type RecipeInput } from "../../merge/index.js";
+import { yieldToEventLoop } from "../../kit/stopping/index.js";
+import { type OpenedPlan, planRecipe, planVersions, type RecipeInput } from "../../merge/index.js";
 import { resolveSelection } from "../../train/index.js";
 import { checkedRecipes } from "../plan/configurations.js";
 import {
@@ -30,14 +31,17 @@ export async function checkMerges(
   facts: ReadFacts,
   folder: string,
   hasProblem: (path: readonly PropertyKey[]) => boolean,
+  signal?: AbortSignal,
 ): Promise<{ readonly problems: readonly Problem[]; readonly notes: readonly string[] }> {
   const base = facts.models.get(plan.base);
   if (!base || base.folder.includes("+")) return { problems: [], notes: [] };
   const problems: Problem[] = [];
   const opened = new Map([...facts.models.values()].map((model) => [model.folder, model.checkpoint]));
-  const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
+  const planVersion = planVersions({ folder, opened });
+  const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput, isWhole: boolean) => {
+    await yieldToEventLoop(signal);
     try {
-      return await planRecipe(recipe, { folder, opened });
+      return await planVersion(recipe, isWhole);
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       problems.push({ path, message: `${what}: ${messageOf(error)}` });
@@ -57,7 +61,7 @@ export async function checkMerges(
         dtype: "float32",
         ...aligned,
       } as RecipeInput;
-      const planned = await attempt(path, source, pair);
+      const planned = await attempt(path, source, pair, true);
       for (const sentence of plan.allow_unrelated ? [] : (planned?.plan.unrelated ?? [])) {
         problems.push({ path, message: `${sentence}. Check the folder, or set allow_unrelated: true` });
       }
@@ -78,7 +82,7 @@ export async function checkMerges(
     const before = problems.length;
     for (const { label, isDefault, bound } of checkedRecipes(merge, members, folderOf)) {
       const what = label === "" ? merge.name : `${merge.name}, ${label}`;
-      const planned = await attempt(["merges", i], what, bound as RecipeInput);
+      const planned = await attempt(["merges", i], what, bound as RecipeInput, isDefault);
       if (!planned || !isDefault) continue;
       const digest = digestOf(planned);
       const same = made.get(digest);

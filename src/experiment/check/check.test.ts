@@ -11,9 +11,11 @@ import { writeWordTokenizer } from "../../../test/support/small-world.js";
 import { openModelSource } from "../../engine/index.js";
 import { planGguf } from "../../export/index.js";
 import { writeSharded } from "../../formats/safetensors/index.js";
+import { CancelledError } from "../../kit/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";
 import { openExperiment, previewExperiment } from "../experiment.js";
 import { machineNotes } from "./check.js";
+import { checkMerges } from "./check-merges.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -312,4 +314,45 @@ evaluate: { tasks: [one.yaml] }
     /^line 6: experts\.math\.folders\[0\]: the weights of models\[1\] \(stranger\) and models\[0\] \(base\) look unrelated: .*\. Check the folder, or set allow_unrelated: true$/,
   );
   expect(await problemsWith("allow_unrelated: true")).toBe("");
+});
+
+const gridPlan = `
+name: numbers
+base: base
+experts:
+  math: { role: task, folders: [base] }
+  swahili: { role: language, language: sw, folders: [base] }
+merges:
+  - name: swap
+    recipe: { method: swap, task: math, language: swahili, bottom_transition: 0, top_transition: 0 }
+    grid: { bottom: [1, 2, 3], top: [1, 2] }
+  - name: della
+    recipe: { method: della, base: base, models: [math, swahili] }
+    grid: { density: [0.5, 0.6, 0.95], epsilon: [0.04, 0.2] }
+  - name: soup
+    recipe: { method: soup, models: [{ model: math, weight: 0.5 }, { model: swahili, weight: 0.5 }] }
+    grid: { models.0.weight: [0.25, -0.5] }
+evaluate: { tasks: [one.yaml] }
+search: { choose_on: test }
+`;
+
+it("finds the wrong numbers of a grid, whose recipes are planned once", async () => {
+  writeFileSync(file("plan.yaml"), gridPlan);
+  const { problems } = (await openExperiment(file("plan.yaml"))).world;
+  expect(problems.map((one) => /: (\w+, [^:]+):/.exec(one)?.[1])).toEqual([
+    "swap, bottom 2, top 2",
+    "swap, bottom 3, top 1",
+    "swap, bottom 3, top 2",
+    "della, density 0.95, epsilon 0.2",
+    "soup, models.0.weight -0.5",
+  ]);
+});
+
+it("stops between two combinations", async () => {
+  writeFileSync(file("plan.yaml"), gridPlan);
+  const { plan, world } = await openExperiment(file("plan.yaml"));
+  const controller = new AbortController();
+  const checked = checkMerges(plan, world.facts, root, () => false, controller.signal);
+  controller.abort();
+  await expect(checked).rejects.toThrow(CancelledError);
 });

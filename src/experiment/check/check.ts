@@ -64,7 +64,7 @@ export async function checkWorld(
   const facts = new ReadFacts({ folder, data, signal, readsBytes });
   const checked: Awaited<ReturnType<typeof checkVariant>>[] = [];
   for (const [i, variant] of variants.entries()) {
-    checked.push(await checkVariant(variant, before[i] ?? [], facts, folder));
+    checked.push(await checkVariant(variant, before[i] ?? [], facts, folder, signal));
   }
   const missing = await dataProblems(data, facts);
   const problems = inLines(checked.map((one) => [...one.problems, ...missing]));
@@ -99,7 +99,13 @@ function chatNotes(written: ExperimentPlan, asked: ExperimentPlan): string[] {
 }
 
 /** @param before problems across its fields */
-async function checkVariant(written: Variant, before: readonly Problem[], facts: ReadFacts, folder: string) {
+async function checkVariant(
+  written: Variant,
+  before: readonly Problem[],
+  facts: ReadFacts,
+  folder: string,
+  signal: AbortSignal | undefined,
+) {
   await facts.readModel(written.plan.base, ["base"]);
   const plan = await withChats(written.plan, facts);
   await facts.readAll(plan);
@@ -111,7 +117,7 @@ async function checkVariant(written: Variant, before: readonly Problem[], facts:
     before.some((problem) => path.every((key, i) => problem.path[i] === key));
   const llama = await checkBackend(plan, facts);
   const template = await checkTemplate(plan, facts);
-  const merges = await checkMerges(plan, facts, folder, hasProblem);
+  const merges = await checkMerges(plan, facts, folder, hasProblem, signal);
   const base = facts.models.get(plan.base);
   const memory = plan.executor.kind === "local" ? await stepMemory(plan, base?.checkpoint) : {};
   return {

@@ -1,6 +1,7 @@
 // The process of a Slurm job: runs the step of one folder. Its script saves output and exit code.
 import { LayergraftError, messageOf } from "../../kit/index.js";
 import { write } from "../../kit/printing/index.js";
+import { END_SIGNALS } from "../../kit/stopping/index.js";
 import { runStepFolder } from "../steps/run-step.js";
 import { EXIT_AGAIN } from "./slurm-text.js";
 
@@ -9,7 +10,7 @@ const INTERVAL = 30_000;
 
 const [folder] = process.argv.slice(2);
 const controller = new AbortController();
-for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => controller.abort());
+for (const signal of END_SIGNALS) process.once(signal, () => controller.abort());
 
 let printed = 0;
 function printProgress(share: number, what: string): void {

@@ -40,6 +40,7 @@ function stop(): void {
   if (!isBusy) process.exit(0);
 }
 process.on("SIGTERM", stop);
+process.on("SIGHUP", stop);
 // The runner is gone.
 process.on("disconnect", stop);
 // On Ctrl-C the runner stops its workers.

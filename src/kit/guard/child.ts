@@ -18,9 +18,9 @@ export function startGuarded(module: string, mebibytes: number): ChildProcess {
   });
 }
 
-/** Ends this process when its parent ends, and not with Ctrl-C, which reaches the whole process group. */
+/** Ends this process when its parent ends, and not with Ctrl-C or a closed terminal, which reach the whole process group. */
 export function endWithParent(): void {
-  process.on("SIGINT", () => {});
+  for (const name of ["SIGINT", "SIGHUP"] as const) process.on(name, () => {});
   process.on("disconnect", () => process.exit());
   // Running work delays "disconnect", so a thread checks whether the parent was killed.
   const watch = `setInterval(() => process.ppid === ${process.ppid} || process.kill(process.pid, "SIGKILL"), 500)`;

@@ -3,6 +3,7 @@
 import {
   besideDecoder,
   type Checkpoint,
+  type CheckpointTensor,
   type HubAccess,
   openCheckpoint,
   withCommonNames,
@@ -17,7 +18,7 @@ import {
 } from "../../formats/vocabulary/index.js";
 import { groupBy, RecipeError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import { childrenOf, isLeaf, type Value } from "../../tensor/expressions/index.js";
+import { childrenOf, isLeaf, type Leaf, type Value } from "../../tensor/expressions/index.js";
 import type { Measurement } from "../../tensor/measurements/index.js";
 import { remembered } from "../../tensor/streaming/index.js";
 import type { Merged, NestedRecipe, SourceRecipe } from "../methods/method.js";
@@ -86,6 +87,15 @@ export class OperandBuilder implements PlanContext {
     this.folder = folder;
     this.#hub = hub;
     this.#known = known;
+  }
+
+  /** For another recipe over the sources that are open. */
+  again(): OperandBuilder {
+    const other = new OperandBuilder(this.folder, this.#hub, this.#known, this.#lacking);
+    for (const [label, checkpoint] of this.sources) other.sources.set(label, checkpoint);
+    for (const [label, place] of this.#places) other.#places.set(label, place);
+    other.#beside = this.#beside;
+    return other;
   }
 
   note(text: string): void {
@@ -311,22 +321,9 @@ export class OperandBuilder implements PlanContext {
   operand(source: SourceRecipe, label: string): Operand {
     if (typeof source !== "string") return this.merge(source, `${label}.`);
     const checkpoint = this.sources.get(label) as Checkpoint;
-    const tensors = [...checkpoint.tensors.values()].map(
-      ({ name, dtype, shape, layer, part, transposed }): [string, OperandTensor] => [
-        name,
-        {
-          dtype,
-          shape,
-          layer,
-          part,
-          origin: [label],
-          value: { source: label, tensor: name },
-          ...(transposed ? { transposed } : {}),
-        },
-      ],
-    );
     const lead = { id: label, checkpoint };
-    return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead, tokenizerFrom: label };
+    const tensors = tensorsOf(checkpoint)(label);
+    return { label, layers: checkpoint.layers, tensors, lead, tokenizerFrom: label };
   }
 }
 
@@ -355,9 +352,25 @@ const MAX_LAYERS = 10_000;
 const MAX_LEAVES = 10_000;
 
 /** Number of leaves of a value, duplicates included. Shared values are counted once. */
-const countLeaves = remembered((value: Value): number =>
-  isLeaf(value) ? 1 : childrenOf(value).reduce((sum, inner) => sum + countLeaves(inner), 0),
+const countLeaves = (value: Value): number => (isLeaf(value) ? 1 : countInner(value));
+const countInner = remembered((value: Exclude<Value, Leaf>): number =>
+  childrenOf(value).reduce((sum, inner) => sum + countLeaves(inner), 0),
 );
+
+/** The tensors of a checkpoint as a source with a label, which many recipes may have. */
+const tensorsOf = remembered(({ tensors }: Checkpoint) => {
+  const known = new Map<string, ReadonlyMap<string, OperandTensor>>();
+  return (label: string): ReadonlyMap<string, OperandTensor> => {
+    const found = known.get(label) ?? new Map([...tensors].map(([, tensor]) => [tensor.name, asSource(tensor, label)]));
+    known.set(label, found);
+    return found;
+  };
+});
+
+function asSource({ name, dtype, shape, layer, part, transposed }: CheckpointTensor, label: string): OperandTensor {
+  const value = { source: label, tensor: name };
+  return { dtype, shape, layer, part, origin: [label], value, ...(transposed ? { transposed } : {}) };
+}
 
 /** Runs `make` and adds the path of a nested recipe to its errors. */
 function withPath<T>(prefix: string, make: () => T): T {

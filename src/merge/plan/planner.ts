@@ -1,6 +1,7 @@
 // Turns a recipe into a plan. Reads headers, configurations and a sample of the weights.
 
 import { basename, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import {
   type Checkpoint,
   companionNotes,
@@ -19,7 +20,7 @@ import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
 import { settleRecipe } from "../recipe/inner-recipes.js";
 import { findMethod, mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "../recipe/recipe.js";
-import { readRecipe } from "../recipe/recipe-file.js";
+import { checkRecipe, readRecipe } from "../recipe/recipe-file.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
 import { chooseBlocks, withinBudget } from "./budget.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
@@ -56,9 +57,14 @@ export interface PlanOptions extends SourceOptions {
  * @throws CheckpointError or FormatError if a source cannot be used
  */
 export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
+  return (await planWhole(recipe, options)).opened;
+}
+
+async function planWhole(recipe: RecipeInput, options: PlanOptions) {
   const { folder = ".", allowCode = false } = options;
   const { recipe: settled, code, notes } = await settleRecipe(recipe, folder, allowCode);
-  const planned = await new Planner(settled, options).plan(notes);
+  const planner = new Planner(settled, options);
+  const planned = await planner.plan(notes);
   const asStored =
     settled.dtype === "fp8"
       ? planFp8(planned)
@@ -66,7 +72,8 @@ export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {})
         ? await planAsStored(settled, options, planned, notes)
         : undefined;
   const { plan, sources } = planned;
-  return { plan: code.length > 0 ? { ...plan, code } : plan, sources, ...(asStored ? { asStored } : {}) };
+  const whole = code.length > 0 ? { ...plan, code } : plan;
+  return { opened: { plan: whole, sources, ...(asStored ? { asStored } : {}) }, planner, settled };
 }
 
 /** How a recipe file is planned. */
@@ -82,6 +89,33 @@ export interface PlanFileOptions {
   /** Note what mergekit passes over in silence, instead of refusing it. Default: false. */
   readonly asMergekit?: boolean | undefined;
 }
+
+/**
+ * Plans many recipes over the same sources. Only the first of those that differ in nothing but numbers is planned whole: of
+ * the others, what their numbers decide.
+ * @returns a function that throws what `planRecipe` does; it returns the plan where the recipe was planned whole, which
+ *   `isWhole` asks for
+ */
+export function planVersions(options: PlanOptions = {}) {
+  const known = new Map<string, Planner>();
+  return async (recipe: RecipeInput, isWhole = false): Promise<OpenedPlan | undefined> => {
+    const kind = kindOf(recipe);
+    const alike = isWhole ? undefined : known.get(kind);
+    if (alike) {
+      alike.tryNumbers(checkRecipe(recipe));
+      return undefined;
+    }
+    const { opened, planner, settled } = await planWhole(recipe, options);
+    // Files inside a recipe are read each time, as is what a budget chooses.
+    const isPlain = settled.budget === undefined && settled.as !== "adapter";
+    if (isPlain && isDeepStrictEqual(settled, checkRecipe(recipe))) known.set(kind, planner);
+    return opened;
+  };
+}
+
+/** A recipe without its numbers. 0 and 1 stay: they leave a source out, or take all of it. */
+const kindOf = (recipe: RecipeInput): string =>
+  JSON.stringify(recipe, (_, value) => (typeof value === "number" && value !== 0 && value !== 1 ? "number" : value));
 
 /**
  * Plans a recipe file or a mergekit configuration. Relative paths start from the recipe's folder, or for a mergekit
@@ -235,6 +269,12 @@ class Planner {
     const opened = { plan, sources: builder.sources };
     if (recipe.as === "adapter") planAdapter(opened);
     return opened;
+  }
+
+  /** @throws what `plan` does for the numbers of a recipe that is like the planned one otherwise */
+  tryNumbers(recipe: Recipe): void {
+    const { lead, layerOrder } = this.#builder.again().merge(recipe, "");
+    if (layerOrder) requireStackable(lead.checkpoint, layerOrder);
   }
 
   /** Notes sources that no step reads. */

@@ -13,6 +13,7 @@ import {
   readSettings,
   type SettingsKind,
 } from "../../kit/settings/index.js";
+import { remembered } from "../../tensor/streaming/index.js";
 import { METHODS } from "../methods/index.js";
 import { isOwnMethod } from "./own-methods.js";
 import { findMethod, mapSources, outputFields, type Recipe, sourcesOf } from "./recipe.js";
@@ -53,6 +54,9 @@ function validate(value: unknown): Checked<Recipe> {
   return problems.length > 0 ? { problems } : { value: recipe as Recipe, problems };
 }
 
+/** The schema of a whole recipe. zod prepares a schema when it is first used, which takes longer than to check by it. */
+const withOutput = remembered((schema: z.ZodObject) => schema.extend(outputFields));
+
 /** Checks a recipe by its method's schema, then the recipes within it; adds to `problems`. */
 function check(value: unknown, path: readonly PropertyKey[], problems: Problem[]): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -67,7 +71,7 @@ function check(value: unknown, path: readonly PropertyKey[], problems: Problem[]
     problems.push({ path: [...path, "method"], message: unknownMethod(name, Object.keys(value)) });
     return value;
   }
-  const whole = path.length === 0 ? schema.extend(outputFields) : schema;
+  const whole = path.length === 0 ? withOutput(schema) : schema;
   const { value: parsed, problems: own } = checkSchema(whole, value, path);
   problems.push(...own);
   // Nested recipes are checked even if this one has problems, to report all at once.

@@ -1,0 +1,2 @@
+export { END_SIGNALS } from "./signals.js";
+export { yieldToEventLoop } from "./yield.js";
