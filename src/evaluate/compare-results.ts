@@ -208,7 +208,7 @@ function compareMethods(
   const samplesOf = (runs: readonly Run[]) => runs.map(({ samples }) => samples);
   const [[one, ...before], [other, ...after]] = [samplesOf(first), samplesOf(second)];
   if (before.length + after.length === 0 && one && other) return compareItems(metric, one, other, { seed, resamples });
-  return compareRuns(metric, samplesOf(first), samplesOf(second));
+  return compareRuns(metric, samplesOf(first), samplesOf(second), { seed });
 }
 
 function detectableIn(

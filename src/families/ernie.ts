@@ -1,7 +1,7 @@
 // Baidu's ERNIE 4.5: Llama that turns neighbouring dimensions.
 import type { Family } from "./page/family.js";
 import { readRope } from "./page/rope.js";
-import { LLAMA_PARTS } from "./page/tensor-names.js";
+import { EXPERTS, LLAMA_PARTS, SHARED_EXPERTS } from "./page/tensor-names.js";
 
 export const ernie: readonly Family[] = [
   {
@@ -44,5 +44,19 @@ export const ernie: readonly Family[] = [
           (layer + 1) % every === 0 && layer >= first && layer <= (last < 0 ? layers - 1 : last) ? "sparse" : "dense",
       },
     ],
+  },
+  {
+    name: "ERNIE 4.5 VL", // routers of text and of images are published [in, out]
+    modelTypes: ["ernie4_5_vl_moe_text", "ernie4_5_vl_moe"],
+    tensors: {
+      parts: {
+        ...LLAMA_PARTS,
+        ...EXPERTS,
+        ...SHARED_EXPERTS,
+        "mlp.gate.weight_1": "router",
+        "mlp.moe_statics.e_score_correction_bias": "router",
+      },
+      transposed: ["mlp.gate", "mlp.gate.weight_1"],
+    },
   },
 ];

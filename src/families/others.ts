@@ -1,7 +1,7 @@
 // Families that are merged by the words in their tensors' names, and whose kinds of layers follow from fields of their own.
 import type { Family } from "./page/family.js";
 import { denseBefore, everyNth, inPeriods, LINEAR } from "./page/layer-kinds.js";
-import { LLAMA_PARTS, SHARED_EXPERTS } from "./page/tensor-names.js";
+import { DECODER_STEMS, LLAMA_PARTS, PRE_NORMS, SHARED_EXPERTS } from "./page/tensor-names.js";
 
 export const others: readonly Family[] = [
   {
@@ -21,6 +21,22 @@ export const others: readonly Family[] = [
         "mlp.experts.fc2": "down_proj",
       },
       transposed: ["mlp.experts.fc1", "mlp.experts.fc2"],
+    },
+  },
+  {
+    name: "Inkling", // what relative positions are multiplied by is stored [in, out]
+    modelTypes: [
+      "inkling_text",
+      "inkling_mm_model",
+      "inkling2_text",
+      "inkling2",
+      "inkling2_loop_text",
+      "inkling2_loop",
+    ],
+    tensors: {
+      stems: [...DECODER_STEMS, "model.llm."],
+      parts: { ...PRE_NORMS, "self_attn.rel_logits_proj.proj": "mixer", "attn.rel_logits_proj.proj": "mixer" },
+      transposed: ["self_attn.rel_logits_proj.proj", "attn.rel_logits_proj.proj"],
     },
   },
   { name: "CWM", modelTypes: ["cwm"], kinds: [everyNth(4, { first: 0 })] },

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { bleuFromStatistics, bleuStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfFromStatistics, chrfStatistics } from "../metrics/chrf.js";
+import { compareItems, compareRuns } from "./scores.js";
 import { swapTest } from "./statistics.js";
 
 interface Case {
@@ -36,6 +37,22 @@ describe("swapped outputs", () => {
     const error = Math.sqrt(sacrebleu * (1 - sacrebleu) * (1 / 16_384 + 1 / 20_000));
     expect(Math.abs(p - sacrebleu)).toBeLessThan(4 * error);
   });
+
+  it.each(cases.filter(({ exact }) => exact !== undefined))(
+    "$name, of two runs that agree, too",
+    ({ references, first, second, of, score }) => {
+      const run = (lines: readonly string[]) =>
+        lines.map((line, i) => ({ id: String(i), verdict: { sums: of(line, references[i] ?? "") } }));
+      const metric = {
+        ...({ name: "sums", title: "", of: "sums", by: "corpus", scale: "points" } as const),
+        score: (sums: readonly number[]) => score(sums).score,
+      };
+      const one = compareItems(metric, run(first), run(second), { seed: 0, resamples: 100 });
+      const runs = compareRuns(metric, [run(first), run(first)], [run(second)]);
+      expect(runs.pValue).toBeGreaterThanOrEqual(one.pValue ?? 1);
+      expect(Number(runs.interval?.low) <= 0 && Number(runs.interval?.high) >= 0).toBe(Number(runs.pValue) >= 0.05);
+    },
+  );
 
   it("has no p where a score is not finite, and 1 where no output differs", () => {
     const ratio = ([a = 0, b = 0]: readonly number[]) => a / b;

@@ -317,14 +317,17 @@ function addedBy(metric: Metric, items: readonly Judged[]): number[] | undefined
 }
 
 /**
- * Compares two methods of which one has several runs, such as seeds: runs and items vary (`crossedDifference`).
+ * Compares two methods of which one has several runs, such as seeds: runs and items vary (`crossedDifference`). Of a corpus score, p is
+ * never below that of the items alone (`swapTest`), whatever the runs say.
  * @param first judged items of each run
+ * @param options.seed of the swaps. Default: 0
  * @throws RecipeError where the runs have no item in common, or an id stands twice
  */
 export function compareRuns(
   metric: Metric,
   first: readonly (readonly JudgedItem[])[],
   second: readonly (readonly JudgedItem[])[],
+  { seed }: { readonly seed?: number | undefined } = {},
 ): Comparison & { readonly degrees: number } {
   const runs = [first, second].map((side, at) => side.map((items) => byId(metric, items, at)));
   const all = runs.flat();
@@ -341,12 +344,35 @@ export function compareRuns(
     }),
   );
   const found = crossedDifference(before ?? [], after ?? []);
-  const { difference, interval, pValue, degrees } = found;
+  const { difference, interval, degrees } = found;
+  const swapped = metric.by === "corpus" ? swapOfRuns(metric, runs, shared, seed) : undefined;
+  const pValue = found.pValue === undefined ? undefined : Math.max(found.pValue, swapped ?? 0);
+  // What the test of the items does not reject belongs to the interval, as in `compareItems`.
+  const isWide = interval !== undefined && swapped !== undefined && swapped >= 1 - interval.level;
+  const covering = isWide
+    ? { ...interval, low: Math.min(0, interval.low), high: Math.max(0, interval.high) }
+    : interval;
   return {
     ...{ metric: metric.name, title: metric.title, scale: metric.scale, items: shared.length },
-    ...{ first: found.first, second: found.second, difference, interval, pValue, degrees },
+    ...{ first: found.first, second: found.second, difference, interval: covering, pValue, degrees },
     ...{ gained: [], lost: [], discordance: undefined, leftOut: ids.size - shared.length },
   };
+}
+
+/** The p of methods that swap what all of their runs gave for an item. The sums of a method are the means of its runs'. */
+function swapOfRuns(
+  metric: Metric,
+  sides: readonly (readonly ReadonlyMap<string, Judged>[])[],
+  ids: readonly string[],
+  seed: number | undefined,
+): number | undefined {
+  const [first = [], second = []] = sides.map((runs) =>
+    ids.map((id) => {
+      const vectors = runs.flatMap((run) => [run.get(id)?.vector ?? []]);
+      return sumVectors(vectors).map((sum) => sum / vectors.length);
+    }),
+  );
+  return swapTest(first, second, (sums) => metric.score?.(sums) ?? Number.NaN, seed);
 }
 
 function byId(metric: Metric, items: readonly JudgedItem[], side: number): Map<string, Judged> {

@@ -1,6 +1,9 @@
 // The parts of a model, and the half of a layer that each belongs to.
 
-/** Parts outside the layers. `mtp` predicts further tokens; `encoder` and `decoder` are stacks of a model that has both. */
+/**
+ * Parts outside the layers. `mtp` predicts further tokens; `encoder` and `decoder` are stacks of a model that has both; `module` is
+ * beside the model, as in sentence-transformers.
+ */
 export type OutsidePart =
   | "embed_tokens"
   | "position_embeddings"
@@ -10,6 +13,7 @@ export type OutsidePart =
   | "vision"
   | "encoder"
   | "decoder"
+  | "module"
   | "other";
 
 export type Part = LayerPart | OutsidePart;
@@ -69,6 +73,7 @@ const ORDER: readonly string[] = [
   "vision",
   "encoder",
   "decoder",
+  "module",
   "other",
 ];
 

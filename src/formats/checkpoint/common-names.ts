@@ -88,7 +88,8 @@ function withoutUnread(checkpoint: Checkpoint): Checkpoint {
  * @param made checkpoints as changed, by what they were
  */
 function layoutOf(made: ReadonlyMap<Checkpoint, Checkpoint>): Checkpoint | undefined {
-  const size = (one: Checkpoint) => [...one.tensors.values()].filter(({ layer }) => layer === null).length;
+  const isOfModel = ({ layer, part }: CheckpointTensor) => layer === null && part !== "module";
+  const size = (one: Checkpoint) => [...one.tensors.values()].filter(isOfModel).length;
   const ranked = [...made].map(([before, one]) => ({ one, size: size(one), isWritten: Number(before === one) }));
   return ranked.sort((a, b) => b.size - a.size || b.isWritten - a.isWritten)[0]?.one;
 }
@@ -240,7 +241,7 @@ function split(checkpoint: Checkpoint): Checkpoint {
   return { ...checkpoint, tensors };
 }
 
-/** Names of tensors beside the decoder, which another checkpoint of the model may lack: towers, projectors, prediction blocks. */
+/** Names of tensors beside the decoder, which another checkpoint of the model may lack: towers, projectors, prediction blocks, modules. */
 function namesBeside({ tensors, layerPrefix, config }: Checkpoint): string[] {
   const stem = stemOf(layerPrefix);
   const isUnknown = ({ name, part, shape }: CheckpointTensor) =>
@@ -250,7 +251,7 @@ function namesBeside({ tensors, layerPrefix, config }: Checkpoint): string[] {
     // It has a row for each token: a head that other models may compute in another way.
     !(name.endsWith(".weight") && shape.length === 2 && shape[0] === config.vocabularySize);
   const isBeside = (tensor: CheckpointTensor) =>
-    tensor.layer === null && (tensor.part === "vision" || tensor.part === "mtp" || isUnknown(tensor));
+    tensor.layer === null && (["vision", "mtp", "module"].includes(tensor.part) || isUnknown(tensor));
   return [...tensors.values()].filter(isBeside).map(({ name }) => name);
 }
 

@@ -1,4 +1,5 @@
 // Which files of a folder belong to a model beside its weights and configuration. Downloads, copies and uploads use this list.
+import { isModuleFolder } from "../safetensors/index.js";
 
 /** `unknown` is small text that nothing here knows. */
 export type CompanionKind = "tokenizer" | "prompting" | "processing" | "quantisation" | "code" | "terms" | "unknown";
@@ -27,9 +28,6 @@ const QUANTISATION = /^(hf_quant|quantize|quant)_config\.json$/;
 /** A folder in which transformers stores further templates. */
 export const TEMPLATES = "additional_chat_templates";
 
-/** A module of sentence-transformers, such as 1_Pooling. Modules such as 2_Dense have small weights of their own. */
-const MODULE = /^\d+_[A-Za-z]\w*$/;
-
 const TERMS = /^(LICEN[CS]E|NOTICE|COPYING|USE_POLICY)[\w-]*(\.(md|txt))?$/i;
 
 /** Text that may be part of a model. */
@@ -55,7 +53,7 @@ export function companionOf(path: string): CompanionKind | undefined {
   if (deeper.length > 0) return undefined;
   if (name !== undefined) {
     if (folder === TEMPLATES && name.endsWith(".jinja")) return "prompting";
-    return MODULE.test(folder) && /\.(json|txt|model|safetensors)$/.test(name) ? "processing" : undefined;
+    return isModuleFolder(folder) && /\.(json|txt|model)$/.test(name) ? "processing" : undefined;
   }
   if (TOKENIZER_FILES.includes(path) || path.endsWith(".tiktoken")) return "tokenizer";
   if (PROMPTING_FILES.includes(path)) return "prompting";
@@ -67,7 +65,7 @@ export function companionOf(path: string): CompanionKind | undefined {
 }
 
 /** Whether a folder in that of a model has companions. */
-export const isCompanionFolder = (name: string): boolean => name === TEMPLATES || MODULE.test(name);
+export const isCompanionFolder = (name: string): boolean => name === TEMPLATES || isModuleFolder(name);
 
 /** Whether it is worth a note that a file or folder is not copied. */
 export function isWorthNoting(name: string, isFolder: boolean): boolean {

@@ -1,8 +1,10 @@
 // The files beside a model's weights, as a folder has them: which belong to other weights, and what is wrong with them.
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { digestOfFile, isFile, readJsonObject, staysIn } from "../../kit/files/index.js";
+import { isFile, readJsonObject, staysIn } from "../../kit/files/index.js";
+import { isObject } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
+import { moduleTensor } from "../safetensors/index.js";
 import type { Checkpoint } from "./checkpoint.js";
 import {
   type CompanionKind,
@@ -43,36 +45,35 @@ export async function companionNotes(
   const { paths } = await companionsIn(tokenizer.texts, OF_TOKENIZER);
   for (const path of paths) notes.push(...(await problemsOf(tokenizer.texts, path, tokenizer.name)));
   for (const path of found.paths) notes.push(...(await problemsOf(homeOf(lead), path, lead.name)));
-  return [...notes, ...(await moduleNotes(lead, found.paths, sources))];
+  return [...notes, ...(await moduleNotes(sources))];
 }
 
-/**
- * A note on modules of sentence-transformers with weights, which are copied from the model that gives the configuration,
- * where another source has other weights.
- */
-async function moduleNotes(
-  lead: Checkpoint,
-  paths: readonly string[],
-  sources: Iterable<Checkpoint>,
-): Promise<string[]> {
-  const home = homeOf(lead);
-  const folders = [...new Set([...sources].map(homeOf))].filter((folder) => folder !== home);
-  const notes: string[] = [];
-  for (const path of paths.filter((name) => name.endsWith(".safetensors"))) {
-    if (!(await isFile(join(home, path)))) continue;
-    const own = await digestOfFile(join(home, path));
-    const others = await Promise.all(
-      folders.map(
-        async (folder) => !(await isFile(join(folder, path))) || (await digestOfFile(join(folder, path))) !== own,
-      ),
-    );
-    if (others.includes(true)) {
-      notes.push(
-        `${path} is that of ${lead.name} and not merged; merge the folders ${dirname(path)} of all models by themselves, and replace the file with the result`,
+/** Modules of sentence-transformers that are trained. */
+const TRAINED = ["Dense", "CNN", "LSTM", "WordEmbeddings", "WeightedLayerPooling", "LayerNorm"];
+
+/** Notes on modules whose weights are not in safetensors, such as pickled ones, which are neither merged nor copied. */
+async function moduleNotes(sources: Iterable<Checkpoint>): Promise<string[]> {
+  const notes = new Set<string>();
+  for (const source of sources) {
+    const modules = await listedModules(homeOf(source));
+    const read = new Set([...source.tensors.keys()].map((name) => moduleTensor(name)?.folder));
+    for (const { path, type } of modules) {
+      if (!TRAINED.includes(type.slice(type.lastIndexOf(".") + 1)) || read.has(path)) continue;
+      notes.add(
+        `weights of ${path} of ${source.name} are not in safetensors, so they are neither merged nor copied; open the model in Python and save it again`,
       );
     }
   }
-  return notes;
+  return [...notes];
+}
+
+/** The modules that a folder's modules.json lists; none where it is not there or broken, which another note says. */
+async function listedModules(folder: string) {
+  // A list, where all other files of settings have an object.
+  const parse = (bytes: Buffer) => ({ modules: JSON.parse(bytes.toString("utf8")) });
+  const json = await readJsonObject(join(folder, "modules.json"), undefined, parse).catch(() => undefined);
+  const modules = Array.isArray(json?.modules) ? json.modules.filter(isObject) : [];
+  return modules.map(({ path, type }) => ({ path: String(path), type: String(type) }));
 }
 
 async function problemsOf(folder: string, path: string, name: string): Promise<string[]> {

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { CheckpointConfig } from "./config.js";
+import { type CheckpointConfig, parseConfig } from "./config.js";
 import { placeTensors } from "./placement.js";
 
 interface Fixture {
@@ -57,6 +57,20 @@ describe("known families", () => {
     );
     expect(Object.fromEntries(places)).toEqual(wanted);
   });
+});
+
+test("routers of ERNIE 4.5 VL and relative positions of Inkling are stored [in, out]", () => {
+  const placed = (modelType: string, module: string) =>
+    placeTensors(
+      [`model.layers.0.${module}`],
+      parseConfig({ model_type: modelType, num_hidden_layers: 1 }, "config.json"),
+    ).places;
+  for (const name of ["mlp.gate.weight", "mlp.gate.weight_1"]) {
+    const places = placed("ernie4_5_vl_moe_text", name);
+    expect([...places.values()]).toEqual([{ layer: 0, part: "router", transposed: true }]);
+  }
+  const places = placed("inkling_text", "self_attn.rel_logits_proj.proj");
+  expect([...places.values()]).toEqual([{ layer: 0, part: "mixer", transposed: true }]);
 });
 
 describe("an unknown family", () => {

@@ -11,6 +11,7 @@ import {
 } from "../../families/index.js";
 import { CheckpointError, own } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
+import { moduleTensor } from "../safetensors/index.js";
 import { type CheckpointConfig, textOf } from "./config.js";
 
 /** The place of a tensor in the model. */
@@ -264,6 +265,7 @@ const VISION =
 const PREDICTION = /(^|\.)(mtp|nextn)([._]|$)/;
 
 function outsidePart(name: string, stem: string, known: TensorNames | undefined): OutsidePart {
+  if (moduleTensor(name)) return "module";
   if (VISION.test(name)) return "vision";
   if (PREDICTION.test(name)) return "mtp";
   const module = moduleName(name);

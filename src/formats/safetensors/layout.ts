@@ -1,21 +1,21 @@
 // Lays out a checkpoint to write: shards, headers, offsets, index. Writes nothing.
-import { DTYPE_BITS, elementCount, FormatError, RecipeError } from "../../kit/index.js";
+import { DTYPE_BITS, elementCount, FormatError, groupBy, RecipeError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { MAX_HEADER_BYTES, serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { quote } from "./header-json.js";
-import { INDEX_FILE, MAX_SHARDS, SINGLE_FILE, shardName } from "./sharded.js";
+import { INDEX_FILE, MAX_SHARDS, moduleTensor, SINGLE_FILE, shardName } from "./sharded.js";
 
 /** Default limit of a shard: 5 GB, as the hub's tools wrote for years; large files fail more often in transfer. */
 export const DEFAULT_SHARD_BYTES = 5_000_000_000;
 
 export interface ShardLayout {
-  /** File name inside the folder. */
+  /** Path inside the folder: the file's name, or for a module `2_Dense/model.safetensors`. */
   readonly name: string;
   /** Length, header and padding: all bytes before the data. */
   readonly header: Uint8Array;
   /** Size of the whole file. */
   readonly bytes: number;
-  /** Tensors in the order of their data. */
+  /** Tensors in the order of their data. Names of a module's begin with its folder, which the header leaves out. */
   readonly tensors: readonly TensorInfo[];
   /** File with most of these bytes in the same place, if there is one. */
   readonly cloneOf?: string;
@@ -23,7 +23,7 @@ export interface ShardLayout {
 
 export interface FolderLayout {
   readonly shards: readonly ShardLayout[];
-  /** Bytes of all tensors together, headers not counted; `total_size` of the index. */
+  /** Bytes of all tensors together, headers not counted; the index has those of its files. */
   readonly totalSize: number;
   /** Name and content of the index; none for a single file. */
   readonly index?: { readonly name: string; readonly content: string };
@@ -33,7 +33,8 @@ const bytesOf = ({ dtype, shape }: TensorDeclaration) => (elementCount(shape) * 
 
 /**
  * Lays tensors out over shards of at most `shardBytes` of data each, in the order given; a larger tensor gets its own
- * shard. Within a shard wider dtypes come first, which aligns every tensor.
+ * shard. Within a shard wider dtypes come first, which aligns every tensor. Tensors of modules (`2_Dense/linear.weight`) go to the
+ * files of these, which the index does not name.
  * @throws FormatError if a tensor or the metadata cannot be stored in a safetensors file
  * @throws RecipeError if `shardBytes` is not positive, or so small that the shards are too many to open
  * @param metadata `__metadata__` of every shard; `format: "pt"` is added, without which transformers refuses a file
@@ -44,9 +45,10 @@ export function layoutFolder(
 ): FolderLayout {
   const { shardBytes = DEFAULT_SHARD_BYTES, metadata = {} } = options;
   if (!(shardBytes > 0)) throw new RecipeError(`the shard size is ${shardBytes} bytes; it must be positive`);
+  const own = tensors.filter(({ name }) => !moduleTensor(name));
   const groups: TensorDeclaration[][] = [[]];
   let filled = 0;
-  for (const tensor of tensors) {
+  for (const tensor of own) {
     const bytes = bytesOf(tensor);
     if (filled > 0 && filled + bytes > shardBytes) {
       groups.push([]);
@@ -62,26 +64,39 @@ export function layoutFolder(
     );
   }
 
-  const shards = groups.map((group, i) => {
-    const ordered = group.toSorted((a, b) => DTYPE_BITS[b.dtype] - DTYPE_BITS[a.dtype]);
-    const { bytes: header, tensors } = serializeHeader(ordered, { ...metadata, format: "pt" });
-    const name = groups.length === 1 ? SINGLE_FILE : shardName(i + 1, groups.length);
-    const bytes = tensors.reduce((sum, tensor) => sum + tensor.bytes, header.byteLength);
-    return { name, header, bytes, tensors };
-  });
+  const shards = groups.map((group, i) =>
+    layoutFile(groups.length === 1 ? SINGLE_FILE : shardName(i + 1, groups.length), group, metadata),
+  );
+  const inModules = tensors.filter(({ name }) => moduleTensor(name));
+  const modules = [...groupBy(inModules, ({ name }) => moduleTensor(name)?.folder)].map(([folder, group]) =>
+    layoutFile(`${folder}/${SINGLE_FILE}`, group, {}),
+  );
   const totalSize = tensors.reduce((sum, tensor) => sum + bytesOf(tensor), 0);
-  if (shards.length === 1) return { shards, totalSize };
+  if (shards.length === 1) return { shards: [...shards, ...modules], totalSize };
 
   const names = new Set<string>();
-  for (const { name } of tensors) {
+  for (const { name } of own) {
     if (names.has(name)) {
       throw new FormatError(`a checkpoint cannot hold the tensor ${quote(name)} twice`, { tensor: name });
     }
     names.add(name);
   }
   const weightMap = Object.fromEntries(shards.flatMap((shard) => shard.tensors.map(({ name }) => [name, shard.name])));
-  const content = `${JSON.stringify({ metadata: { total_size: totalSize }, weight_map: weightMap }, null, 2)}\n`;
-  return { shards, totalSize, index: { name: INDEX_FILE, content } };
+  const ownSize = own.reduce((sum, tensor) => sum + bytesOf(tensor), 0);
+  const content = `${JSON.stringify({ metadata: { total_size: ownSize }, weight_map: weightMap }, null, 2)}\n`;
+  return { shards: [...shards, ...modules], totalSize, index: { name: INDEX_FILE, content } };
+}
+
+function layoutFile(
+  name: string,
+  group: readonly TensorDeclaration[],
+  metadata: Readonly<Record<string, string>>,
+): ShardLayout {
+  const ordered = group.toSorted((a, b) => DTYPE_BITS[b.dtype] - DTYPE_BITS[a.dtype]);
+  const inFile = ordered.map((tensor) => ({ ...tensor, name: moduleTensor(tensor.name)?.name ?? tensor.name }));
+  const { bytes: header, tensors } = serializeHeader(inFile, { ...metadata, format: "pt" });
+  const bytes = tensors.reduce((sum, tensor) => sum + tensor.bytes, header.byteLength);
+  return { name, header, bytes, tensors: tensors.map((tensor, i) => ({ ...tensor, name: ordered[i]?.name ?? "" })) };
 }
 
 /** The same shard with `by` more bytes of header, which are spaces. */

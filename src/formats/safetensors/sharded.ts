@@ -39,7 +39,7 @@ export interface RemoteFolder {
  * Opens all weight files of a folder, headers only, in the order of their names.
  *
  * Looks for, in this order, as transformers does: `model.safetensors`; an index; a complete set of numbered shards without an index; a
- * single other `.safetensors` file (such as `consolidated.safetensors`).
+ * single other `.safetensors` file (such as `consolidated.safetensors`). Files of modules follow, see `openModules`.
  * @param remote files that are not on the disk
  * @throws CheckpointError if there are none, or only pickled ones
  * @throws FormatError if a file breaks the format or an index does not fit its files
@@ -56,12 +56,51 @@ export async function openShards(folder: string, remote?: RemoteFolder): Promise
     }
     throw error;
   }
+  const modules = names.includes(MODULES_FILE) ? await openModules(folder, names, remote) : [];
   // As in transformers, the single file takes precedence over the index.
-  if (names.includes(INDEX_FILE) && !names.includes(SINGLE_FILE)) return openIndexed(folder, remote);
+  if (names.includes(INDEX_FILE) && !names.includes(SINGLE_FILE)) {
+    return refuseDuplicates([...(await openIndexed(folder, remote)), ...modules]);
+  }
   const files: SafetensorsFile[] = [];
   for (const name of weightFiles(folder, names, remote?.source ?? folder))
     files.push(await openOne(folder, name, remote));
-  return refuseDuplicates(files);
+  return refuseDuplicates([...files, ...modules]);
+}
+
+/**
+ * Opens the weights of a model's modules, as sentence-transformers saves them (`2_Dense/model.safetensors`). Names of their
+ * tensors begin with the module's folder: `2_Dense/linear.weight`.
+ * @param names of the folder and of what is only on the hub
+ */
+async function openModules(
+  folder: string,
+  names: readonly string[],
+  remote: RemoteFolder | undefined,
+): Promise<SafetensorsFile[]> {
+  const elsewhere = [...(remote?.names ?? [])];
+  const folders = new Set([...names, ...elsewhere.map((path) => path.split("/")[0] ?? "")].filter(isModuleFolder));
+  const files: SafetensorsFile[] = [];
+  for (const module of [...folders].sort()) {
+    const path = `${module}/${SINGLE_FILE}`;
+    if (!remote?.names.has(path) && !(await exists(join(folder, path)))) continue;
+    const file = await openOne(folder, path, remote);
+    const tensors = file.tensors.map((tensor) => ({ ...tensor, name: `${module}/${tensor.name}` }));
+    files.push({ ...file, tensors });
+  }
+  return files;
+}
+
+/** The list of modules that sentence-transformers writes. */
+const MODULES_FILE = "modules.json";
+
+/** Whether a folder has a name that sentence-transformers gives to those of modules, such as 2_Dense. */
+export const isModuleFolder = (name: string): boolean => /^\d+_[A-Za-z]\w*$/.test(name);
+
+/** The folder of a tensor of a module, and its name in the file there; undefined for those of the model itself. */
+export function moduleTensor(name: string): { readonly folder: string; readonly name: string } | undefined {
+  const slash = name.indexOf("/");
+  const folder = name.slice(0, Math.max(0, slash));
+  return isModuleFolder(folder) ? { folder, name: name.slice(slash + 1) } : undefined;
 }
 
 function openOne(folder: string, name: string, remote: RemoteFolder | undefined): Promise<SafetensorsFile> {

@@ -1,12 +1,13 @@
 // Writes small checkpoints from memory and reads single tensors.
 
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { writeFileAtomically, writeFully } from "../../kit/files/index.js";
 import { FormatError } from "../../kit/index.js";
 import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { layoutFolder } from "./layout.js";
 import { readPieces, readRange, type SafetensorsFile } from "./reader.js";
+import { moduleTensor } from "./sharded.js";
 
 /**
  * A tensor with its values: the bytes of its elements, little-endian, row-major. `data` is read once, when the tensor
@@ -66,11 +67,18 @@ export async function writeSharded(
   const layout = layoutFolder(tensors, options);
   const tensorOf = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   for (const shard of layout.shards) {
-    const filled = shard.tensors.map(({ name }) => tensorOf.get(name) as TensorToWrite);
+    const filled = shard.tensors.map(({ name }) => named(tensorOf.get(name) as TensorToWrite));
+    await mkdir(dirname(join(folder, shard.name)), { recursive: true });
     await writeSafetensors(join(folder, shard.name), filled, { ...options.metadata, format: "pt" });
   }
   if (layout.index) await writeFile(join(folder, layout.index.name), layout.index.content);
   return layout.shards.map((shard) => shard.name);
+}
+
+/** A tensor under its name in its file. Its data is computed when it is asked for. */
+function named(tensor: TensorToWrite): TensorToWrite {
+  const inModule = moduleTensor(tensor.name);
+  return inModule ? Object.create(tensor, { name: { value: inModule.name } }) : tensor;
 }
 
 /**

@@ -1,1 +1,1 @@
-export { numberIn, parseWritten, stringifyWritten, WrittenNumber, withWritten } from "./written-numbers.js";
+export { keepFloat, numberIn, parseWritten, stringifyWritten, WrittenNumber, withWritten } from "./written-numbers.js";

@@ -63,6 +63,15 @@ export function parseWritten(text: string): unknown {
   });
 }
 
+/** Keeps that a number of a list or object is a float where it is whole: `numberIn` has it as 2.0. */
+export function keepFloat(holder: object, key: string | number): void {
+  const value = (holder as Readonly<Record<string | number, unknown>>)[key];
+  if (!Number.isInteger(value)) return;
+  const digits = Object.is(value, -0) ? "-0" : String(value);
+  const kept = WRITTEN.get(holder) ?? new Map<string, string>();
+  WRITTEN.set(holder, kept.set(String(key), digits.includes("e") ? digits : `${digits}.0`));
+}
+
 /** A value of a list or object; a number with its text where that says more. */
 export function numberIn(holder: object, key: string | number, value: unknown): unknown {
   const text = typeof value === "number" ? WRITTEN.get(holder)?.get(String(key)) : undefined;

@@ -216,7 +216,7 @@ async function writeWeights(
 }
 
 // Not modules that PEFT can save beside factors in every version of transformers.
-const UNSAVABLE: readonly Part[] = ["router", "shared_expert_gate", "vision"];
+const UNSAVABLE: readonly Part[] = ["router", "shared_expert_gate", "vision", "module"];
 
 /** @throws MismatchError for changed tensors that PEFT cannot save beside factors */
 function requireSavable(saved: readonly Pair[], { base }: OpenedModels): void {

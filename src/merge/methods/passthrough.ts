@@ -57,7 +57,7 @@ export const passthrough = defineMethod({
       for (const [name, tensor] of model.tensors) {
         if (tensor.layer !== null) continue;
         // The embedding is the first model's, what follows the layers the last one's; each may have what others lack.
-        const isAtEnd = tensor.part === "final_norm" || tensor.part === "lm_head" || tensor.part === "mtp";
+        const isAtEnd = ["final_norm", "lm_head", "mtp", "module"].includes(tensor.part);
         const output = tensor.part === "mtp" ? renumberBlock(name, depth, model) : name;
         const scale = scaled[i];
         if (scale && (isAtEnd || !tensors.has(output))) tensors.set(output, scale(name, tensor));

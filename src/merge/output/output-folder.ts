@@ -1,6 +1,6 @@
 // The output folder of a merge: what it may replace, what it can resume from, and its files.
 
-import { readdir, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ShardLayout } from "../../formats/safetensors/index.js";
 import {
@@ -22,7 +22,7 @@ import { digestFiles } from "./companion-files.js";
 import { JOURNAL_FILE, Journal, MAX_PROVENANCE_BYTES, type RunState } from "./journal.js";
 
 /** Files of an output that its record has no digest of. */
-const OWN = /^(README\.md|layergraft\.json|(adapter_)?model(-\d+-of-\d+)?\.safetensors)$/;
+const OWN = /^(README\.md|layergraft\.json|(adapter_)?model(-\d+-of-\d+)?\.safetensors|\d+_\w+\/model\.safetensors)$/;
 
 interface Record {
   readonly planDigest: unknown;
@@ -182,6 +182,7 @@ export class OutputFolder extends RunFolder {
     const path = join(this.partial, name);
     const wasThere = (await exists(path)) && (await stat(path)).size === bytes;
     if (!wasThere) await rm(path, { force: true });
+    await mkdir(dirname(path), { recursive: true });
     const isClone = !wasThere && cloneOf !== undefined && (await cloneFile(cloneOf, path));
     await withFile(path, wasThere || isClone ? "r+" : "wx+", async (handle) => {
       await writeFully(handle, header, 0);

@@ -215,11 +215,11 @@ describe("tools", () => {
     );
   });
 
-  it("of a parquet file lack the fields that only others have", async () => {
-    const rows = [[{ name: "add", arguments: { a: 2 } }], [{ name: "say", arguments: { text: "x" } }]].map((calls) => [
-      user("q"),
-      assistant("", { tool_calls: calls }),
-    ]);
+  it("of a parquet file lack the fields that only others have, and keep which numbers are floats", async () => {
+    const rows = [
+      [{ name: "add", arguments: { a: 2, b: 2, c: [1, 0.5] } }],
+      [{ name: "say", arguments: { text: "x" } }],
+    ].map((calls) => [user("q"), assistant("", { tool_calls: calls })]);
     const type = (name: string, more: object = {}) => ({ name, repetition_type: "OPTIONAL" as const, ...more });
     const text = (name: string) => type(name, { type: "BYTE_ARRAY", converted_type: "UTF8" });
     const list = (name: string, children: number) => [
@@ -231,7 +231,13 @@ describe("tools", () => {
       { name: "root", num_children: 1 },
       ...list("messages", 3),
       ...[text("role"), text("content"), ...list("tool_calls", 2)],
-      ...[text("name"), type("arguments", { num_children: 2 }), type("a", { type: "INT32" }), text("text")],
+      ...[text("name"), type("arguments", { num_children: 4 }), type("a", { type: "INT32" })],
+      ...[
+        type("b", { type: "DOUBLE" }),
+        ...list("c", 0).slice(0, 2),
+        type("element", { type: "DOUBLE" }),
+        text("text"),
+      ],
     ];
     const columnData = [{ name: "messages", data: rows }];
     writeFileSync(
@@ -246,7 +252,7 @@ describe("tools", () => {
       sequenceLength: 99,
     });
     expect(train.sets[0]?.examples.map(({ ids }) => tokenizer.decode([...ids]))).toEqual([
-      '<user>q;<assistant>+add{"a": 2};',
+      '<user>q;<assistant>+add{"a": 2, "b": 2.0, "c": [1.0, 0.5]};',
       '<user>q;<assistant>+say{"text": "x"};',
     ]);
   });

@@ -1,8 +1,9 @@
 // Parquet files are decoded in a process of their own: a few bytes of a file can claim billions of values.
 import { stat } from "node:fs/promises";
-import { Answerer, LayergraftError, startGuarded } from "../../../kit/index.js";
+import { Answerer, isObject, LayergraftError, startGuarded } from "../../../kit/index.js";
+import { keepFloat } from "../../../kit/numbers/index.js";
 import type { ParquetAnswers } from "./parquet-process.js";
-import { DataError, type FileReader } from "./row.js";
+import { ANY_KEY, DataError, type FileReader, type Floats } from "./row.js";
 
 /** Heap of the process, and seconds for a part: four times what the largest row group needs. */
 const LIMITS = { mebibytes: 4096, seconds: 120 };
@@ -28,6 +29,8 @@ export async function* readParquet(file: string, columns?: readonly string[], li
       const timer = setTimeout(() => decoder.end(beyond(`${limits.seconds} s`)), limits.seconds * 1000);
       const part = await decoder.ask("next", undefined).finally(() => clearTimeout(timer));
       if (part === undefined) return;
+      // What is kept beside numbers does not come along.
+      if (part.floats) for (const { row } of part.found) keepFloats(row, part.floats);
       yield part;
     }
   } catch (error) {
@@ -35,5 +38,25 @@ export async function* readParquet(file: string, columns?: readonly string[], li
     throw isForeign ? new DataError(error.message, { file }) : error;
   } finally {
     decoder.end();
+  }
+}
+
+/** Keeps which numbers of a row are floats; those of a list are all, or none. */
+function keepFloats(value: unknown, floats: Floats): void {
+  if (Array.isArray(value)) for (const one of value) keepFloats(one, floats);
+  if (!isObject(value)) return;
+  for (const [key, one] of Object.entries(value)) {
+    const own = floats[key] ?? floats[ANY_KEY];
+    if (own === undefined || one === null) continue;
+    if (own !== true) keepFloats(one, own);
+    else if (Array.isArray(one)) keepAll(one);
+    else keepFloat(value, key);
+  }
+}
+
+function keepAll(list: readonly unknown[]): void {
+  for (const [at, one] of list.entries()) {
+    if (Array.isArray(one)) keepAll(one);
+    else keepFloat(list, at);
   }
 }

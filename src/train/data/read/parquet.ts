@@ -1,13 +1,15 @@
 import { isUtf8 } from "node:buffer";
 import { type FileHandle, open } from "node:fs/promises";
-import type { AsyncBuffer, FileMetaData } from "hyparquet";
+import type { AsyncBuffer, FileMetaData, SchemaTree } from "hyparquet";
 import { isAnySystemError } from "../../../kit/index.js";
 import { formatBytes } from "../../../kit/printing/index.js";
 import {
+  ANY_KEY,
   checkColumnCount,
   DataError,
   type FilePart,
   type FileReader,
+  type Floats,
   MAX_ROW_BYTES,
   NOT_UTF8,
   TOO_LONG,
@@ -28,7 +30,8 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 /**
- * Rows of a parquet file. Integers of 64 bits become numbers if these are exact, otherwise text; dates become ISO 8601.
+ * Rows of a parquet file. Integers of 64 bits become numbers if these are exact, otherwise text; dates become ISO 8601. Parts say where
+ * floats are, as a row does not.
  * @param columns the columns to read, if the file has them. Default: all
  * @throws DataError if the file is not parquet, is damaged, or a row group is too large to hold
  */
@@ -77,7 +80,9 @@ async function* readGroups(source: AsyncBuffer, file: string, wanted: readonly s
     import("hyparquet-compressors"),
   ]);
   const metadata = await parquetMetadataAsync(source);
-  const present = parquetSchema(metadata).children.map(({ element }) => element.name);
+  const { children } = parquetSchema(metadata);
+  const present = children.map(({ element }) => element.name);
+  const floats = floatsIn(children);
   checkColumnCount(present.length, file);
   // A wanted name may be inside a column: translation.en.
   const isWanted = (name: string) => wanted?.some((other) => other === name || other.startsWith(`${name}.`)) ?? true;
@@ -114,11 +119,33 @@ async function* readGroups(source: AsyncBuffer, file: string, wanted: readonly s
       const row = Object.fromEntries(columns.map((name, column) => [name, plain(values[column]?.[i])]));
       found.push({ line: groupStart + i + 1, row: (broken ? problemOf(row) : undefined) ?? row });
       if (found.length < PART_ROWS && i + 1 < rowCount) continue;
-      yield { found, columns: present };
+      yield { found, columns: present, floats };
       found = [];
     }
     groupStart += rowCount;
   }
+}
+
+/** Where values of columns or fields are floats. */
+function floatsIn(fields: SchemaTree["children"]): Floats | undefined {
+  const found = fields.flatMap((field): [string, true | Floats][] => {
+    const floats = floatsOf(field);
+    return floats ? [[field.element.name, floats]] : [];
+  });
+  return found.length === 0 ? undefined : Object.fromEntries(found);
+}
+
+function floatsOf({ children, element }: SchemaTree): true | Floats | undefined {
+  const { type, converted_type: converted } = element;
+  if (children.length === 0) return type === "DOUBLE" || type === "FLOAT" ? true : undefined;
+  // Rows have lists without the levels between, and maps as objects of any keys.
+  const [inner] = children;
+  if (converted === "LIST")
+    return inner && (inner.children.length === 1 ? floatsOf(inner.children[0] as SchemaTree) : floatsOf(inner));
+  if (converted !== "MAP" && converted !== "MAP_KEY_VALUE") return floatsIn(children);
+  const value = inner?.children[1];
+  const floats = value && floatsOf(value);
+  return floats && { [ANY_KEY]: floats };
 }
 
 /** @throws DataError for a row group that is too large to be held */

@@ -32,11 +32,21 @@ export interface BadRow {
   readonly reason: string;
 }
 
+/** Columns or fields whose values, or values in them, are floats in Python, also where they are whole. */
+export interface Floats {
+  readonly [name: string]: true | Floats;
+}
+
+/** Any key of a map. */
+export const ANY_KEY = "*";
+
 /** What the reader of a format finds, part by part. */
 export interface FilePart {
   /** Rows with their lines, and the reasons why others cannot be read. */
   readonly found: readonly { readonly line: number; readonly row: Row | string }[];
   readonly columns?: readonly string[] | undefined;
+  /** Default: rows know. */
+  readonly floats?: Floats | undefined;
 }
 
 export type FileReader = AsyncGenerator<FilePart, void, undefined>;
