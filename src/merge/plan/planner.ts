@@ -13,8 +13,9 @@ import {
 import { isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
 import { isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
-import { hasOperation, leavesOf, sourcesRead } from "../../tensor/expressions/index.js";
-import { measuredSources } from "../../tensor/measurements/index.js";
+import { hasOperation, leavesOf, Resolver, sourcesRead } from "../../tensor/expressions/index.js";
+import { measuredSources, placeholders } from "../../tensor/measurements/index.js";
+import { type Job, requireKernelMemory } from "../../tensor/streaming/index.js";
 import type { Operand } from "../methods/operand.js";
 import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
@@ -55,6 +56,7 @@ export interface PlanOptions extends SourceOptions {
  * @throws RecipeError if the recipe asks for something impossible
  * @throws MismatchError if the sources do not fit together, with every reason
  * @throws CheckpointError or FormatError if a source cannot be used
+ * @throws LayergraftError code `memory` if a method takes a matrix whole that is too large for that
  */
 export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
   return (await planWhole(recipe, options)).opened;
@@ -215,6 +217,7 @@ class Planner {
     const problems = [...mixed, ...others];
     const where = others.length === 0 ? { option: "dtype" } : {};
     if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems, where);
+    this.#requireKernels(steps);
     for (const labels of builder.duplicates()) {
       builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
     }
@@ -363,6 +366,17 @@ class Planner {
         `${plural(new Set(tensors).size, "tensor")} of dtype ${dtype} would need arithmetic, which is not supported (${formatSome([...new Set(tensors)])}); ` +
         "use checkpoints in bfloat16, float16 or float32",
     );
+  }
+
+  /** Refuses matrices that are too large to be taken whole. */
+  #requireKernels(steps: readonly Step[]): void {
+    const whole = steps.filter(({ value }) => hasOperation(value, "whole-matrix"));
+    if (whole.length === 0) return;
+    const resolver = new Resolver(this.#builder.sources, placeholders([...this.#builder.measurements.values()]));
+    const jobs = whole.map(({ tensor, value }): Job => {
+      return { kind: "delta", name: tensor, value: resolver.evaluation(value) };
+    });
+    requireKernelMemory({ jobs });
   }
 
   #tokenizerFrom(lead: string): string {

@@ -94,9 +94,10 @@ export function sourcesRead(values: readonly Value[]): Set<string> {
   return new Set(values.flatMap(leavesOf).map(({ source }) => source));
 }
 
-/** Whether a value contains an operation, not only averages and copies. */
-export function hasOperation(value: Value): boolean {
-  return "op" in value || (!isLeaf(value) && childrenOf(value).some(hasOperation));
+/** Whether a value contains an operation, not only averages and copies. @param op the one; default any */
+export function hasOperation(value: Value, op?: string): boolean {
+  if ("op" in value && (op === undefined || value.op === op)) return true;
+  return !isLeaf(value) && childrenOf(value).some((inner) => hasOperation(inner, op));
 }
 
 /** Ids of the measurements that a value depends on. */

@@ -1,5 +1,6 @@
 export { eigenvectors } from "./exact-decomposition.js";
 export { Tally } from "./job-kinds.js";
+export { requireKernelMemory } from "./kernel-memory.js";
 export type { LowRankFactors } from "./low-rank.js";
 export { guardCode, runCode } from "./own-code.js";
 export { blockRowsOf, countBytes, cutIntoPieces, rowsMatter } from "./pieces.js";

@@ -18,7 +18,7 @@ import {
 import { formatBytes } from "../../kit/printing/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
 import { Feed } from "./feed.js";
-import { kernelPeak, MOST_KERNEL_BYTES } from "./kernel-memory.js";
+import { requireKernelMemory } from "./kernel-memory.js";
 import { counterBytes } from "./measure-jobs.js";
 import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, lengthOf, type Piece, RESULTS_PER_PIECE } from "./pieces.js";
 import { codeOf, type Payload, type Program } from "./program.js";
@@ -175,15 +175,7 @@ function defaultMemory(program: Program): number {
  * @throws LayergraftError code `memory` if not
  */
 export function requireThreadMemory(program: Program, memory = defaultMemory(program)): number {
-  const peak = kernelPeak(program);
-  if (peak.job && peak.bytes > MOST_KERNEL_BYTES) {
-    const tensor = peak.job.name;
-    throw new LayergraftError(
-      "memory",
-      `${tensor} is computed as a whole matrix, which takes ${formatBytes(peak.bytes)} of a WebAssembly memory; that has ${formatBytes(MOST_KERNEL_BYTES)} at most. ${peak.job.kind === "low-rank" ? "Choose a lower rank" : "Choose another method"}, or leave the tensor out.`,
-      { tensor, expected: `at most ${MOST_KERNEL_BYTES} bytes`, actual: `${peak.bytes} bytes` },
-    );
-  }
+  requireKernelMemory(program);
   const each = memoryPerThread(program);
   if (memory < each) {
     throw new LayergraftError(
