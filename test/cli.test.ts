@@ -420,7 +420,11 @@ describe("manners", () => {
     [
       ["soup", "task", "my model"],
       WRONG_USAGE,
-      { message: expect.stringMatching(/ Write: layergraft soup --model task --model 'my model'( --json)? --out FOLDER$/) },
+      {
+        message: expect.stringMatching(
+          / Write: layergraft soup --model task --model 'my model'( --json)? --out FOLDER$/,
+        ),
+      },
     ],
     [
       ["extract", "task", "--base", "base", "--out", "my out"],
@@ -432,7 +436,11 @@ describe("manners", () => {
     [
       ["swap", "my model"],
       WRONG_USAGE,
-      { message: expect.stringMatching(/ Write: layergraft swap --task 'my model' --language SOURCE( --json)? --out FOLDER$/) },
+      {
+        message: expect.stringMatching(
+          / Write: layergraft swap --task 'my model' --language SOURCE( --json)? --out FOLDER$/,
+        ),
+      },
     ],
     [
       ["generate", "task", "hello"],

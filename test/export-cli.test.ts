@@ -92,13 +92,11 @@ test.each([
   expect(status).not.toBe(0);
 });
 
-test("a GGUF file that is asked without llama.cpp names the flag that runs it without, which does", async () => {
+test("a GGUF file that is asked without llama.cpp runs in the engine, which is said", async () => {
   const options = { cwd: folder, env: { NODE_LLAMA_CPP: join(folder, "none.js") } };
   const ask = ["generate", "model.gguf", "--prompt", "a", "--max-new-tokens", "2"];
-  const { status, stderr } = await layergraft(ask, options);
-  expect(status).toBe(FAILED);
-  expect(stderr).toMatch(
-    /^error: llama\.cpp is not installed \(add it with: npm install .*\)\..* Pass --backend engine to use it\.$/m,
-  );
-  expect((await layergraft([...ask, "--backend", "engine"], options)).status).toBe(DONE);
+  const { status, stderr, stdout } = await layergraft(ask, options);
+  expect(status).toBe(DONE);
+  expect(stderr).toMatch(/embedded engine \(in float32: llama\.cpp is not installed \(add it with: npm install .*\)\)/);
+  expect((await layergraft([...ask, "--backend", "engine"], options)).stdout).toBe(stdout);
 });

@@ -30,7 +30,7 @@ export interface PlanMergeOptions extends FolderOptions, Pick<CallOptions, "sign
   readonly fields?: Partial<RecipeInput> | undefined;
   /** Recipe files: seed of every method in it that makes random choices. Default: those of the recipe. */
   readonly seed?: number | undefined;
-  /** mergekit configurations: note what mergekit passes over in silence, such as a filter that matches no tensor, instead of refusing it. Default: false. */
+  /** mergekit configurations: note what mergekit silently passes over, such as a filter that matches no tensor, instead of refusing it. Default: false. */
   readonly asMergekit?: boolean | undefined;
 }
 

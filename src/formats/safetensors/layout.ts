@@ -93,7 +93,10 @@ function layoutFile(
   metadata: Readonly<Record<string, string>>,
 ): ShardLayout {
   const ordered = group.toSorted((a, b) => DTYPE_BITS[b.dtype] - DTYPE_BITS[a.dtype]);
-  const inFile = ordered.map((tensor) => ({ ...tensor, name: moduleTensor(tensor.name)?.name ?? tensor.name }));
+  // Declarations alone: a tensor's data may be computed when it is read.
+  const inFile = ordered.map(({ name: tensor, dtype, shape }) => {
+    return { name: moduleTensor(tensor)?.name ?? tensor, dtype, shape };
+  });
   const { bytes: header, tensors } = serializeHeader(inFile, { ...metadata, format: "pt" });
   const bytes = tensors.reduce((sum, tensor) => sum + tensor.bytes, header.byteLength);
   return { name, header, bytes, tensors: tensors.map((tensor, i) => ({ ...tensor, name: ordered[i]?.name ?? "" })) };

@@ -181,7 +181,7 @@ export function isMergekit(value: unknown): value is { merge_method: unknown } {
   return typeof value === "object" && value !== null && "merge_method" in value && !("method" in value);
 }
 
-/** What mergekit passes over in silence: refused, or noted where `isLenient`. */
+/** What mergekit silently passes over: refused, or noted where `isLenient`. */
 export class Strictness {
   /** By message: what several models share is reported once. */
   readonly #problems = new Map<string, Problem>();

@@ -7,7 +7,7 @@ import { labelOf, type MergekitRecipe, type ModelFacts, refusalOf, translate } f
 
 /** How strictly a configuration is read. */
 export interface MergekitReading {
-  /** Note what mergekit passes over in silence, such as a filter that matches no tensor, instead of refusing it. Default: false. */
+  /** Note what mergekit silently passes over, such as a filter that matches no tensor, instead of refusing it. Default: false. */
   readonly asMergekit?: boolean | undefined;
 }
 

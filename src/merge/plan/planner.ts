@@ -88,7 +88,7 @@ export interface PlanFileOptions {
   readonly allowCode?: boolean | undefined;
   /** Seed of each method in it that makes random choices; default: those of the recipe. */
   readonly seed?: number | undefined;
-  /** Note what mergekit passes over in silence, instead of refusing it. Default: false. */
+  /** Note what mergekit silently passes over, instead of refusing it. Default: false. */
   readonly asMergekit?: boolean | undefined;
 }
 
