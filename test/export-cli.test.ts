@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { exportModel } from "../src/verbs/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
-import { DONE, FAILED, layergraft } from "./support/command.js";
+import { DONE, layergraft } from "./support/command.js";
 import { writeTinyTokenizer } from "./support/export-fixtures.js";
 import { readGguf } from "./support/gguf-reader.js";
 
