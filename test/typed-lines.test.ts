@@ -16,6 +16,9 @@ const files = readdirSync(SOURCES, { recursive: true, encoding: "utf8" })
 /** What stands for a value of these expressions; others are one word. */
 const SAMPLES: Readonly<Record<string, string>> = { experts: "math=x --expert language=y", kind: "gram" };
 
+// Loaded before the first test, which would wait for all of them.
+for (const name of COMMANDS.keys()) await buildProgram(name, true);
+
 /** The words of a template's value: `["--flag"]` where it may be there, a word for each of a list. */
 function sampleOf(expression: string): string {
   const flag = /\? \["(--[\w-]+)"\] : \[\]$/.exec(expression)?.[1];

@@ -1,10 +1,11 @@
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { heatmapLines, right, terminalLines } from "../../figures/index.js";
-import { formatPercent, formatSome } from "../../kit/printing/index.js";
+import { commandLine, formatPercent, formatSome } from "../../kit/printing/index.js";
 import {
   type Analysis,
   AUTO_RULE,
+  alikeSentences,
   heatmapOf,
   parseThreshold,
   THRESHOLD_PRESETS,
@@ -78,6 +79,7 @@ export function add(program: Command): void {
     if (options.json) printJson(analysis);
     else print(describe(analysis, beside));
     if (analysis.thresholds.some(({ name }) => name === "auto")) info(options, `auto: ${AUTO_RULE}`);
+    info(options, lastSentences(analysis, base, expert).join(" "));
     if (out !== undefined) info(options, `Wrote the analysis in ${elapsed(start)}; open ${join(out, "report.html")}`);
   });
 }
@@ -119,6 +121,17 @@ function describe(analysis: Analysis, beside?: "paper"): string[] {
     ...paperLines(analysis),
     ...alignmentLines(analysis),
   ];
+}
+
+/** What to do next, and how far to trust what is printed. */
+function lastSentences(analysis: Analysis, base: string, sources: ReadonlyMap<string, string>): string[] {
+  const [task, language, third] = sources.values();
+  const sentences = [
+    ...alikeSentences(analysis),
+    "A map says where experts changed, not which merge is best: evaluate one.",
+  ];
+  if (task === undefined || language === undefined || third !== undefined) return sentences;
+  return [...sentences, `Recipes to try: ${commandLine`suggest --base ${base} --task ${task} --language ${language}`}`];
 }
 
 function trainingLines({ training }: Analysis): string[] {

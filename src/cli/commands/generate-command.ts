@@ -47,6 +47,8 @@ export function add(program: Command): void {
     if (texts.length + tokens.length === 0)
       throw usageError("Missing a prompt. Pass --prompt TEXT, --prompts FILE or --ids FILE.");
     await withEngine(source, { ...flags, prefer: "speed" }, async (engine, signal) => {
+      if (!flags.chat && texts.length > 0 && (await engine.chatTemplate()))
+        info(flags, "note: the model has a chat template; pass --chat to ask it as it was trained to answer");
       const prompts: Prompt[] = tokens.map((list) => ({ tokens: list }));
       for (const text of texts) prompts.push({ text, tokens: await encode(engine, text, flags) });
       const start = performance.now();

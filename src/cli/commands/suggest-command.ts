@@ -4,7 +4,7 @@ import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import { commandLine, plural } from "../../kit/printing/index.js";
 import { yamlText } from "../../kit/settings/index.js";
-import { type Suggestion, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
+import { concludeSuggestions, type Suggestion, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
 import { analyze } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
 import { info, paletteFor, parseShare, print, printJson, warn, withWorkOptions } from "../shared/output.js";
@@ -46,7 +46,7 @@ export function add(program: Command): void {
       const suggestions = suggestRecipes({ analysis, sources, tau, alpha, vocabulary });
       if (options.json) printJson(suggestions);
       else print(describe(suggestions));
-      info(options, "These are starting points; evaluate what they give. Pass --out FOLDER to write them as recipes.");
+      info(options, `${concludeSuggestions(suggestions, analysis)} Pass --out FOLDER to write them as recipes.`);
       return;
     }
     // Paths in a recipe start from the recipe's folder.
@@ -65,7 +65,7 @@ export function add(program: Command): void {
     const first = suggestions[0]?.name ?? "";
     info(
       options,
-      `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: ${commandLine`merge ${join(out, `${first}.yaml`)} --out ${first}`}`,
+      `${concludeSuggestions(suggestions, analysis)}\nWrote ${plural(suggestions.length, "recipe")} to ${out}; try one: ${commandLine`merge ${join(out, `${first}.yaml`)} --out ${first}`}`,
     );
   });
 }

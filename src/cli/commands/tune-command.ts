@@ -1,6 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, Option } from "commander";
+import { taskFileOf } from "../../evaluate/tasks/index.js";
 import {
   type ExperimentInput,
   openExperiment,
@@ -74,7 +75,10 @@ export function add(program: Command): void {
   withCommonOptions(command).action(tune);
 }
 
-async function tune(flags: TuneFlags): Promise<void> {
+async function tune(given: TuneFlags): Promise<void> {
+  // A plan has paths that start from it, so that the file is named here.
+  const on = (await isFile(given.on)) ? given.on : ((await taskFileOf(given.on)) ?? given.on);
+  const flags = { ...given, on };
   const { out, dryRun } = flags;
   if (flags.task === flags.language) warn("task and language are the same source; every merge of them is the same");
   if (/\.ya?ml$/.test(flags.on) && !(await isFile(flags.on))) {

@@ -5,6 +5,9 @@ import { buildProgram } from "../command-line.js";
 import { COMMANDS } from "../command-table.js";
 import { COMMAND_SYNONYMS, FLAG_SYNONYMS, synonymRows } from "./synonyms.js";
 
+// Loaded before the first test, which would wait for all of them.
+for (const name of COMMANDS.keys()) await buildProgram(name, true);
+
 /** Parses a command line without running the command. @returns its options and arguments, or the error */
 async function parsed(line: string) {
   const words = line.split(" ");

@@ -12,6 +12,7 @@ export {
   TASK_FAMILIES,
   type Task,
   taskFields,
+  taskFileOf,
   taskJsonSchema,
 } from "./open-tasks.js";
 export { judgingDigest, promptsDigest, protocolId, protocolTitle } from "./protocol.js";

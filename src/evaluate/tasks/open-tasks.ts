@@ -1,5 +1,6 @@
 // Opens tasks by name: families, suites and task files.
 
+import { isFile } from "../../kit/files/index.js";
 import { LayergraftError, own, RecipeError } from "../../kit/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
 import { withAnswers } from "./answer-settings.js";
@@ -91,17 +92,17 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
   const families = new Set<TaskFamily>();
   const problems: LayergraftError[] = [];
   for (const name of names.flatMap((name) => own(SUITES, name) ?? [name])) {
-    const isFile = /\.ya?ml$/i.test(name);
+    const isPath = /\.ya?ml$/i.test(name);
     let opened: readonly Task[];
     try {
-      opened = isFile ? [await openCustomTask(name, settings)] : openNamed(name, settings, families);
+      opened = isPath ? [await openCustomTask(name, settings)] : await openKnown(name, settings, families, onNote);
     } catch (error) {
       if (!(error instanceof LayergraftError)) throw error;
       problems.push(error);
       continue;
     }
     const [only] = opened;
-    const isOther = names.includes(name) && !isFile && opened.length === 1 && only?.name !== name;
+    const isOther = names.includes(name) && !isPath && opened.length === 1 && only?.name !== name;
     if (isOther) onNote?.(`${name} is the task ${only?.name}`);
     for (const one of opened) {
       const task = withAnswers(one, options.answers);
@@ -124,6 +125,29 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
     [...families].flatMap(({ protocols }) => protocols),
   );
   return [...tasks.values()];
+}
+
+/** A task by name, or else by the name of its file without the ending. */
+async function openKnown(
+  name: string,
+  settings: OpenOptions,
+  families: Set<TaskFamily>,
+  onNote: OpenTasksOptions["onNote"],
+): Promise<readonly Task[]> {
+  try {
+    return openNamed(name, settings, families);
+  } catch (error) {
+    const file = await taskFileOf(name);
+    if (file === undefined) throw error;
+    onNote?.(`${name} is the task of ${file}`);
+    return [await openCustomTask(file, settings)];
+  }
+}
+
+/** The file of a task that is called by its name without the ending; undefined if there is none. */
+export async function taskFileOf(name: string): Promise<string | undefined> {
+  for (const file of [`${name}.yaml`, `${name}.yml`]) if (await isFile(file)) return file;
+  return undefined;
 }
 
 function openNamed(name: string, settings: OpenOptions, families: Set<TaskFamily>): readonly Task[] {

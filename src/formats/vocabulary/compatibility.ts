@@ -168,8 +168,11 @@ function compareShapes(a: Labelled, b: Labelled): string[] {
     const [larger, smaller] = mine > theirs ? [a, b] : [b, a];
     problems.push(
       `the vocabularies differ: ${called(a)} has ${mine} rows in ${formatSome(vocabulary.map((tensor) => tensor.name))}, ` +
-        `${called(b)} has ${theirs}; ${larger.label} has ${Math.abs(mine - theirs)} more, from added tokens or padding. ` +
-        `Set vocabulary to ${larger.label}, ${smaller.label} or union to align them by token`,
+        `${called(b)} has ${theirs}; ${larger.label} has ${Math.abs(mine - theirs)} more, from added tokens or padding` +
+        // Rows of other widths are not aligned by any vocabulary.
+        (others.length > 0
+          ? ""
+          : `. Set vocabulary to ${larger.label}, ${smaller.label} or union to align them by token`),
     );
   }
   if (others.length > 0) {

@@ -1,10 +1,11 @@
 // Reads YAML and JSON files that people write, and reports all problems at once with their lines.
 
-import { stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { readdir, stat } from "node:fs/promises";
+import { dirname, join, normalize } from "node:path";
 import { isSystemError, RecipeError, usageError } from "../errors.js";
 import { readBounded } from "../files/files.js";
 import { isDeeperThan } from "../json.js";
+import { didYouMean } from "../printing/spelling.js";
 import { type Checked, formatProblem, MAX_LEVELS, type Problem } from "./check-schema.js";
 import { requireSettings } from "./file-kinds.js";
 
@@ -32,7 +33,14 @@ export async function readSettingsText(file: string, kind: string): Promise<stri
     const isUtf16 = bytes[0] === 0xff && bytes[1] === 0xfe;
     return new TextDecoder(isUtf16 ? "utf-16le" : "utf-8").decode(bytes);
   } catch (error) {
-    if (isSystemError(error, "ENOENT")) throw usageError(`${file} does not exist`, { file });
+    if (isSystemError(error, "ENOENT")) {
+      const beside = await readdir(dirname(file)).catch(() => []);
+      const hint = didYouMean(
+        normalize(file),
+        beside.map((name) => join(dirname(file), name)),
+      );
+      throw usageError(`${file} does not exist${hint}`, { file });
+    }
     if (isSystemError(error, "EISDIR")) throw usageError(`${file} is a folder; give a ${kind} file`, { file });
     throw error;
   }

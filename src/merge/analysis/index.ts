@@ -7,6 +7,7 @@ export {
   type Figures,
 } from "./analysis.js";
 export { changedRowsOf, columnName, heatmapOf, overlapOf } from "./analysis-views.js";
+export { alikeSentences, concludeSuggestions } from "./conclusion.js";
 export { type ExplainedTensor, type Explanation, explainMerge } from "./explain.js";
 export {
   findLanguageNeurons,
