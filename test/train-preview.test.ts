@@ -138,6 +138,7 @@ describe("train --preview", () => {
   beforeAll(async () => {
     writeBase(join(work, "base"), { tokenizer: { json: fixture("qwen"), size: 512 } });
     writeFileSync(join(work, "base", "chat_template.jinja"), TEMPLATE);
+    writeFileSync(join(work, "base", "generation_config.json"), JSON.stringify({ eos_token_id: 362 }));
     for (const [name, { row }] of Object.entries(SHAPES)) writeItems(join(work, `${name}.jsonl`), [row]);
     writeFileSync(join(work, "cells.csv"), "question,answer\nWhat is 2 + 3?,nan\n");
     const sets = [...Object.keys(SHAPES).map((name) => ({ name, source: `${name}.jsonl` })), "cells.csv"];
