@@ -228,13 +228,14 @@ function split(checkpoint: Checkpoint): Checkpoint {
       const whole: readonly LayerPart[] = projection === "up_proj" ? ["up_proj"] : ["down_proj"];
       const halves: readonly LayerPart[] = projection === "gate_up_proj" ? ["gate_proj", "up_proj"] : whole;
       const bytes = tensor.bytes / count / halves.length;
+      const { lowRank: delta, ...stored } = tensor;
       for (let expert = 0; expert < count; expert++) {
         for (const [half, part] of halves.entries()) {
           const own = `${experts}.${expert}.${part}.weight`;
           const offset = tensor.offset + (expert * halves.length + half) * bytes;
           const shape = [rows / halves.length, width];
-          const lowRank = tensor.lowRank && changeOfExpert(tensor.lowRank, { expert, half, of: halves.length, rows });
-          tensors.set(own, { ...tensor, name: own, part, shape, bytes, offset, ...(lowRank ? { lowRank } : {}) });
+          const lowRank = delta && changeOfExpert(delta, { expert, half, of: halves.length, rows });
+          tensors.set(own, { ...stored, name: own, part, shape, bytes, offset, ...(lowRank ? { lowRank } : {}) });
         }
       }
     }

@@ -129,6 +129,31 @@ describe("experts in one tensor", () => {
     await expect(openCheckpoint(`${base}+${beyond}`)).rejects.toThrow("is it the adapter's base?");
   });
 
+  it("keep them where another model's experts are stored one by one", async () => {
+    const experts = (names: readonly string[], shape: number[]) =>
+      names.map((name, i) => seededTensor(`${EXPERTS}.${name}`, shape, 30 + i, "F32"));
+    const stacks = [...experts(["gate_up_proj"], [2, 12, 8]), ...experts(["down_proj"], [2, 8, 6])];
+    const base = await baseWith(stacks);
+    const of = (name: string) => [0, 1].map((expert) => `${expert}.${name}.weight`);
+    const halves = [...of("gate_proj"), ...of("up_proj")];
+    const other = await baseWith([...experts(halves, [6, 8]), ...experts(of("down_proj"), [8, 6])]);
+    const factors = pair(`${EXPERTS}.1.up_proj`, [6, 8], 1);
+    const models = [`${base}+${await writeAdapter(factors)}`, other];
+    const { tensors } = await bench.merge({ method: "soup", models });
+    const [stack, single] = [(await readFolder(base)).get(`${EXPERTS}.gate_up_proj`), await readFolder(other)];
+    const values = toNumbers(stack as ReadTensor);
+    for (const [i, name] of ["0.gate_proj", "0.up_proj", "1.gate_proj", "1.up_proj"].entries()) {
+      const own = values.slice(48 * i, 48 * (i + 1));
+      const mine = i === 3 ? product(factors, `${EXPERTS}.1.up_proj`).flat() : zeros(6, 8).flat();
+      const theirs = toNumbers(single.get(`${EXPERTS}.${name}.weight`) as ReadTensor);
+      const found = toNumbers(tensors.get(`${EXPERTS}.${name}.weight`) as ReadTensor);
+      for (const [j, value] of found.entries()) {
+        const wanted = ((own[j] ?? 0) + SCALE * (mine[j] ?? 0) + (theirs[j] ?? 0)) / 2;
+        expect(value, name).toBeCloseTo(wanted, 5);
+      }
+    }
+  });
+
   it("refuse gate alone where it is in columns, with the reason", async () => {
     const stack = seededTensor(`${EXPERTS}.gate_up_proj`, [2, 8, 12], 5, "F32");
     const base = await baseWith([stack], { model_type: "gpt_oss" });
