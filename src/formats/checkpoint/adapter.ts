@@ -13,6 +13,8 @@ import { type AdapterConfig, formOfFactors, readAdapterConfig } from "./adapter-
 import { ADAPTER_WEIGHTS, adapterWeights, factorOf } from "./adapter-files.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { namesOfBase } from "./common-names.js";
+import { textOf } from "./config.js";
+import { changesOfFused, joined } from "./fused-modules.js";
 import { folderName } from "./locate.js";
 import { isConverted, namesInMemory } from "./renamings.js";
 import { unwrapped } from "./wrapped-names.js";
@@ -27,6 +29,10 @@ export interface LowRankDelta {
   readonly rounded?: "BF16" | "F16";
   /** Factors of several matrices in one, as PEFT stores those of experts: of how many, and which is the first here. */
   readonly experts?: { readonly count: number; readonly first: number };
+  /** The rows that it changes, of a stack of matrices counted from the first one's. Default: all. */
+  readonly rows?: { readonly from: number; readonly count: number } | undefined;
+  /** Changes of other rows, where modules are parts of the tensor. */
+  readonly others?: readonly LowRankDelta[] | undefined;
   /** [rank, in]; of experts [experts * rank, in] */
   readonly a: TensorInfo;
   /** [out, rank]; of experts [out, rank * experts] */
@@ -171,6 +177,7 @@ function fitToBase(
     tensorOf: (name) => replacements.get(name) ?? base.tensors.get(name),
     nameOf,
     isTransposed: TRANSPOSED_EXPERTS.has(base.config.modelType),
+    heads: headsOf(base),
     whyMissing: (module) => whyMissing(module, base),
     file: file.path,
   };
@@ -182,7 +189,7 @@ function fitToBase(
     );
   }
   return {
-    deltas: new Map(changes),
+    deltas: joined(changes, file.path),
     replacements,
     rows: new Map([...tokens].map(([name, tensor]) => rowsOf(name, tensor, context))),
   };
@@ -240,9 +247,16 @@ interface Context {
   readonly tensorOf: (name: string) => Pick<CheckpointTensor, "shape" | "dtype" | "blocks"> | undefined;
   readonly nameOf: (name: string) => string | undefined;
   readonly isTransposed: boolean;
+  readonly heads: readonly [number, number] | undefined;
   /** Why the base has no tensor of a module, as a clause. */
   readonly whyMissing: (module: string) => string;
   readonly file: string;
+}
+
+/** Heads of queries, and of keys. */
+function headsOf({ config }: AdaptedBase): readonly [number, number] | undefined {
+  const { num_attention_heads: heads, num_key_value_heads: keys = heads } = textOf(config.json);
+  return typeof heads === "number" && typeof keys === "number" ? [heads, keys] : undefined;
 }
 
 /** Why a base has no tensor of a module that an adapter of it can change, as a clause. */
@@ -270,6 +284,9 @@ function deltasOf(factors: ModuleFactors, context: Context): [string, LowRankDel
     const formOf = (name: string, count: number) => formOfFactors(name, a, b, count, config, where);
     const changes = changesOfParameters({ ...context, module, a, b, targetParameters, shapeOf, formOf });
     if (changes.length > 0) return changes;
+    const ofModule = () => formOfFactors(module, a, b, 1, config, where);
+    const fused = changesOfFused({ ...context, module, a, b, lengths: magnitude, shapeOf, formOf: ofModule });
+    if (fused.length > 0) return fused;
     throw new CheckpointError(`${file} adapts ${module}, ${context.whyMissing(module)}`, where);
   }
   // PEFT takes only matrices of GPT-2's own kind as [in, out], and its head is another.

@@ -7,6 +7,7 @@ import { formatSome, plural } from "../../kit/printing/index.js";
 import { deltaOfExpert } from "./adapted-parameters.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { type CheckpointConfig, textOf, untied } from "./config.js";
+import { deltaOfRows } from "./fused-modules.js";
 import { type Place, partOutside, placeBelow, stemOf } from "./placement.js";
 import { isConverted, namesInMemory } from "./renamings.js";
 
@@ -219,6 +220,7 @@ function split(checkpoint: Checkpoint): Checkpoint {
       experts === undefined ||
       tensor.shape.length !== 3 ||
       tensor.lowRank?.transposed ||
+      tensor.lowRank?.others?.some(({ transposed }) => transposed) ||
       tensor.gathered ||
       tensor.coded
     )
@@ -227,18 +229,34 @@ function split(checkpoint: Checkpoint): Checkpoint {
       const whole: readonly LayerPart[] = projection === "up_proj" ? ["up_proj"] : ["down_proj"];
       const halves: readonly LayerPart[] = projection === "gate_up_proj" ? ["gate_proj", "up_proj"] : whole;
       const bytes = tensor.bytes / count / halves.length;
+      const { lowRank: delta, ...stored } = tensor;
       for (let expert = 0; expert < count; expert++) {
         for (const [half, part] of halves.entries()) {
           const own = `${experts}.${expert}.${part}.weight`;
           const offset = tensor.offset + (expert * halves.length + half) * bytes;
           const shape = [rows / halves.length, width];
-          const lowRank = tensor.lowRank && deltaOfExpert(tensor.lowRank, expert, half, halves.length);
-          tensors.set(own, { ...tensor, name: own, part, shape, bytes, offset, ...(lowRank ? { lowRank } : {}) });
+          const lowRank = delta && changeOfExpert(delta, { expert, half, of: halves.length, rows });
+          tensors.set(own, { ...stored, name: own, part, shape, bytes, offset, ...(lowRank ? { lowRank } : {}) });
         }
       }
     }
   }
   return { ...checkpoint, tensors };
+}
+
+/** What an adapter changes of one expert's matrix, or of the half of its rows. */
+function changeOfExpert(
+  delta: NonNullable<CheckpointTensor["lowRank"]>,
+  {
+    expert,
+    half,
+    of,
+    rows,
+  }: { readonly expert: number; readonly half: number; readonly of: number; readonly rows: number },
+) {
+  return delta.rows
+    ? deltaOfRows(delta, expert * rows + (half * rows) / of, rows / of)
+    : deltaOfExpert(delta, expert, half, of);
 }
 
 /** Names of tensors beside the decoder, which another checkpoint of the model may lack: towers, projectors, prediction blocks, modules. */

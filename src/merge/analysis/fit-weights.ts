@@ -71,7 +71,10 @@ export async function measureProducts(
   return common.map((stored) => {
     const products = [...(measured.get(stored.name) ?? [])];
     const gram = Array.from({ length: size }, (_, i) => products.slice(i * size, (i + 1) * size));
-    const ranks = models.map(({ checkpoint }) => checkpoint.tensors.get(stored.name)?.lowRank?.rank ?? 0);
+    const ranks = models.map(({ checkpoint }) => {
+      const { rank = 0, others = [] } = checkpoint.tensors.get(stored.name)?.lowRank ?? {};
+      return others.reduce((sum, other) => sum + other.rank, rank);
+    });
     return { stored, gram, rank: Math.max(...ranks) };
   });
 }

@@ -100,7 +100,7 @@ function storedIn({ value }: WrittenStep, resolver: Resolver, sources: Sources):
     const isStatistic = files[0]?.metadata.statistics !== undefined;
     const whole = resolver.evaluation(leaf);
     const terms = whole.terms.map((term) => (isStored(term) ? withoutFactors(term) : term));
-    const factors = lowRank ? [lowRank.a, lowRank.b] : [];
+    const factors = lowRank ? [lowRank, ...(lowRank.others ?? [])].flatMap(({ a, b }) => [a, b]) : [];
     return [
       { tensor: leaf.tensor, model, value: { ...whole, terms }, isStatistic },
       ...factors.map((factor): StoredTensor => {

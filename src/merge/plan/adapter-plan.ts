@@ -158,6 +158,7 @@ function requireFactorsAlone(read: readonly (readonly [string, Checkpoint])[]): 
     const more = [
       ...(deltas.some(({ lengths }) => lengths) ? ["DoRA (use_dora)"] : []),
       ...(deltas.some(({ experts }) => experts) ? ["factors of whole stacks of experts (target_parameters)"] : []),
+      ...(deltas.some(({ rows }) => rows) ? ["factors of parts of a tensor of the base"] : []),
       ...(adapter && adapter.rows.size > 0 ? ["rows of trained tokens (trainable_token_indices)"] : []),
     ];
     return more.map((what) => `the adapter of ${id} has ${what}, which cannot be merged as factors; ${FULL_MODEL}`);

@@ -83,7 +83,7 @@ export class Resolver {
     // The factors of a convolution are of matrices with a row for each kernel.
     const ofConvolution = leavesOf(value)
       .map((leaf) => this.tensor(leaf).lowRank)
-      .find((one) => one && !one.experts);
+      .find((one) => one && !one.experts && !one.rows);
     const width = shape.length > 2 && ofConvolution ? ofConvolution.a.shape[1] : shape.at(-1);
     return { ...combination, elements, columns: shape.length > 1 ? (width ?? 1) : Math.max(1, elements) };
   }
@@ -158,9 +158,10 @@ export class Resolver {
   }
 
   #lowRank(delta: NonNullable<CheckpointTensor["lowRank"]>): LowRankTerm {
-    const { a, b, lengths, file, ...form } = delta;
+    const { a, b, lengths, file, others, ...form } = delta;
     return {
       ...form,
+      ...(others ? { others: others.map((one) => this.#lowRank({ ...one, file })) } : {}),
       a: this.place({ ...a, file }),
       b: this.place({ ...b, file }),
       ...(lengths ? { lengths: this.place({ ...lengths, file }) } : {}),

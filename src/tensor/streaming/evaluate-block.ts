@@ -19,6 +19,7 @@ import {
   type LowRankTerm,
   operationsOf,
   type Program,
+  productsOf,
   type RoundedDType,
   rangeOf,
   remembered,
@@ -104,9 +105,10 @@ function largestBlock(program: Program): Sizes {
         } else largest.window = Math.max(largest.window, Math.ceil(length * bytesPerValue(dtype)));
         if (!lowRank) continue;
         const rows = Math.ceil(block / evaluation.columns);
-        const { rank, experts = { count: 1 } } = lowRank;
-        largest.left = Math.max(largest.left, rows * (lowRank.lengths ? rank + 1 : rank), rank * experts.count);
-        largest.right = Math.max(largest.right, lowRank.rank * evaluation.columns);
+        for (const { rank, lengths, experts = { count: 1 } } of productsOf(lowRank)) {
+          largest.left = Math.max(largest.left, rows * (lengths ? rank + 1 : rank), rank * experts.count);
+          largest.right = Math.max(largest.right, rank * evaluation.columns);
+        }
       }
     }
   }

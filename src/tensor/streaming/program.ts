@@ -22,7 +22,12 @@ export interface Stored {
 
 /** A low-rank product added to stored values: W + scale * (B A), transposed first where `transposed`. */
 export interface LowRankTerm
-  extends Pick<NonNullable<CheckpointTensor["lowRank"]>, "rank" | "scale" | "transposed" | "rounded" | "experts"> {
+  extends Pick<
+    NonNullable<CheckpointTensor["lowRank"]>,
+    "rank" | "scale" | "transposed" | "rounded" | "experts" | "rows"
+  > {
+  /** Products that are added to other rows. */
+  readonly others?: readonly LowRankTerm[];
   /** [rank, in]; of experts, one below the other */
   readonly a: Stored;
   /** [out, rank]; of experts, [out, rank, experts] */
@@ -104,7 +109,7 @@ export function partOf(evaluation: Evaluation, index: number, count: number): Ev
     terms: terms.map((term) => {
       if (isStored(term)) {
         const { lowRank, coded, gathered } = term;
-        const adapted = lowRank ? { lowRank: matrixOf(lowRank, index) } : {};
+        const adapted = lowRank ? { lowRank: matrixOf(lowRank, index, elements / evaluation.columns) } : {};
         if (coded) {
           const first = (coded.first ?? 0) + (index * elements) / coded.columns;
           return { ...term, coded: { ...coded, first }, ...adapted };
@@ -125,13 +130,21 @@ export function partOf(evaluation: Evaluation, index: number, count: number): Ev
   return { ...evaluation, ...cut(evaluation), elements, first: index * elements };
 }
 
-/** The product from one of several matrices on. */
-function matrixOf(lowRank: LowRankTerm, index: number): LowRankTerm {
+/** The product from one of several matrices on, of so many rows. */
+function matrixOf(lowRank: LowRankTerm, index: number, rows: number): LowRankTerm {
   const { a, rank, input, experts } = lowRank;
+  if (lowRank.rows) {
+    const shifted = (one: LowRankTerm): LowRankTerm =>
+      one.rows ? { ...one, rows: { ...one.rows, from: one.rows.from - index * rows } } : one;
+    return { ...shifted(lowRank), ...(lowRank.others ? { others: lowRank.others.map(shifted) } : {}) };
+  }
   if (!experts) return lowRank;
   const offset = a.offset + index * rank * input * bytesPerValue(a.dtype);
   return { ...lowRank, a: { ...a, offset }, experts: { ...experts, first: experts.first + index } };
 }
+
+/** The products that a term adds, each to some of its rows or to all. */
+export const productsOf = (lowRank: LowRankTerm): readonly LowRankTerm[] => [lowRank, ...(lowRank.others ?? [])];
 
 /** The same operation over other values. */
 function mapValues(operation: BoundOperation, value: (value: Combination) => Combination): BoundOperation {

@@ -5,7 +5,15 @@ import { bytesPerValue, turnValues } from "../../kernels/index.js";
 import { bytesPerElement, isDType } from "../../kit/index.js";
 import { type Coded, CodedRows, type CodedSizes, codedBytes } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
-import { type LowRankTerm, plainTerms, rangeOf, requireFloat, type Stored, type StoredTerm } from "./program.js";
+import {
+  type LowRankTerm,
+  plainTerms,
+  productsOf,
+  rangeOf,
+  requireFloat,
+  type Stored,
+  type StoredTerm,
+} from "./program.js";
 import { PURSUED, pursue, readFloats } from "./pursuit.js";
 import type { Block } from "./value-operation.js";
 
@@ -215,12 +223,17 @@ export class StoredValues {
     const { begin, length: n, columns } = block;
     const [firstRow, end] = [begin / columns, (begin + n) / columns];
     this.#kernels.wasm[`scale${this.dtypeOf(term)}`](this.locate(term, block), target, n, 1);
-    const height = lowRank.transposed ? lowRank.input : lowRank.output;
-    for (let row = firstRow; row < end; ) {
-      const matrix = Math.floor(row / height);
-      const rows = Math.min(end, (matrix + 1) * height) - row;
-      this.#adaptRows(lowRank, matrix, row - matrix * height, rows, columns, target + 4 * (row - firstRow) * columns);
-      row += rows;
+    for (const product of productsOf(lowRank)) {
+      const { from, count } = product.rows ?? { from: 0, count: end };
+      const height = product.transposed ? product.input : product.output;
+      const last = Math.min(end, from + count);
+      for (let row = Math.max(firstRow, from); row < last; ) {
+        const matrix = Math.floor((row - from) / height);
+        const begin = from + matrix * height;
+        const rows = Math.min(last, begin + height) - row;
+        this.#adaptRows(product, matrix, row - begin, rows, columns, target + 4 * (row - firstRow) * columns);
+        row += rows;
+      }
     }
     const { rounded } = lowRank;
     if (rounded) {
