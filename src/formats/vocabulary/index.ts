@@ -1,3 +1,4 @@
+export { NO_PART } from "../checkpoint/checkpoint.js";
 export { type Alignment, alignVocabularies, isWithin, memberOf, type VocabularyChoice } from "./alignment.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./compatibility.js";
 export { moveTokenIds, translateIds } from "./token-ids.js";
