@@ -70,8 +70,22 @@ export const storedType = ({
 /** Instead of the index of a part: its rows are zero. */
 export const NO_PART = 255;
 
-/** How rows are approximated: donor row ~ sum c_j donor[atom_j], new row = sum c_j own[twin_j]. */
+/** Rows of the model's own matrix that a new row is a sum of, and their weights; those of donor row i from `starts[i]` on. */
+export interface ListedRows {
+  readonly starts: Int32Array;
+  readonly rows: Int32Array;
+  readonly weights: Float64Array;
+}
+
+/**
+ * How rows are approximated: by default donor row ~ sum c_j donor[atom_j], new row = sum c_j own[twin_j]. The coefficients
+ * of orthogonal matching pursuit; with `nearest`, of the k atoms at the least distance, by which they are weighted inversely.
+ */
 export interface Pursuit<Donor> {
+  readonly nearest?: "euclidean" | "cosine" | undefined;
+  /** The mean of all rows in place of a sum of atoms. */
+  readonly mean?: true | undefined;
+  readonly listed?: ListedRows | undefined;
   readonly donor: Donor;
   /** Rows of shared tokens in the donor's matrix, ascending, and in the model's own. */
   readonly atoms: Int32Array;

@@ -19,12 +19,21 @@ function distinct(checkpoints: readonly Labelled[]): Labelled[] {
   return checkpoints.filter(({ checkpoint }) => !seen.has(checkpoint) && seen.add(checkpoint));
 }
 
+/** What is done to checkpoints. Those that are extracted cannot be brought to one vocabulary. */
+export type Purpose = "merged" | "compared" | "extracted";
+
+const canAlign = (purpose: Purpose) => purpose !== "extracted";
+
+const wayOut = (purpose: Purpose, larger: string, smaller: string) =>
+  canAlign(purpose)
+    ? `Set vocabulary to ${larger}, ${smaller} or union to align them by token`
+    : "An adapter cannot add rows or remove them: write both with the tokens of one of them first";
+
 const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name})`;
 
 /**
  * Checks that every checkpoint has the depth, tensors and shapes of the first. Those of another family must have the same.
  * @param more problems found elsewhere, to report together with these
- * @param purpose participle for the message, such as `merged`
  * @param mayLack whether a checkpoint may lack a tensor that others have
  * @returns notes on families that differ
  * @throws MismatchError with all problems of all checkpoints
@@ -32,12 +41,12 @@ const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name
 export function requireCompatible(
   checkpoints: readonly Labelled[],
   more: readonly string[] = [],
-  purpose = "merged",
+  purpose: Purpose = "merged",
   mayLack: (tensor: string) => boolean = () => false,
 ): string[] {
   const [first, ...others] = distinct(checkpoints);
   if (!first) return [];
-  const problems = [...others.flatMap((other) => compare(first, other, mayLack)), ...more];
+  const problems = [...others.flatMap((other) => compare(first, other, purpose, mayLack)), ...more];
   if (problems.length > 0) {
     throw new MismatchError(`These checkpoints cannot be ${purpose}; all must be fine-tuned from one model:`, problems);
   }
@@ -55,6 +64,7 @@ function familyNote(a: Labelled, b: Labelled): string | undefined {
  */
 export async function compareVocabularies(
   checkpoints: readonly Labelled[],
+  purpose: Purpose = "merged",
 ): Promise<{ problems: readonly string[]; notes: readonly string[] }> {
   const [first, ...others] = distinct(checkpoints);
   const bytes = first && (await tokenizerBytes(first.checkpoint));
@@ -70,8 +80,8 @@ export async function compareVocabularies(
     const clashes = conflicts(own, vocabulary);
     if (clashes.length > 0) {
       problems.push(
-        `the tokenizers of ${called(first)} and ${called(other)} give ${plural(clashes.length, "row")} to different tokens: ${formatSome(clashes)}; ` +
-          "set vocabulary to align them by token",
+        `the tokenizers of ${called(first)} and ${called(other)} give ${plural(clashes.length, "row")} to different tokens: ${formatSome(clashes)}` +
+          (canAlign(purpose) ? "; set vocabulary to align them by token" : ""),
       );
     }
     const [more, less] = [missing(vocabulary, own), missing(own, vocabulary)];
@@ -81,7 +91,7 @@ export async function compareVocabularies(
     if (different.length > 0 && rowsOf(first.checkpoint) !== rowsOf(other.checkpoint))
       problems.push(different.join("; "));
     else if (different.length > 0 && clashes.length === 0) {
-      notes.push(`${different.join("; ")}; a vocabulary aligns rows by token`);
+      notes.push(`${different.join("; ")}${canAlign(purpose) ? "; a vocabulary aligns rows by token" : ""}`);
     }
   }
   return { problems, notes };
@@ -99,7 +109,7 @@ function quantisation({ config, tensors }: Checkpoint): string | undefined {
   );
 }
 
-function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean): string[] {
+function compare(a: Labelled, b: Labelled, purpose: Purpose, mayLack: (tensor: string) => boolean): string[] {
   const [left, right] = [a.checkpoint, b.checkpoint];
   const family = familyNote(a, b);
   const problems: string[] = [];
@@ -120,12 +130,12 @@ function compare(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean)
   }
   if (left.layers !== right.layers && !(a.isSliced && b.isSliced)) {
     problems.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
-  } else for (const problem of compareTensors(a, b, mayLack)) problems.push(problem);
+  } else for (const problem of compareTensors(a, b, purpose, mayLack)) problems.push(problem);
   // Different families or depths make every tensor differ; one problem is enough.
   return family !== undefined && problems.length > 0 ? [family] : problems;
 }
 
-function compareTensors(a: Labelled, b: Labelled, mayLack: (tensor: string) => boolean): string[] {
+function compareTensors(a: Labelled, b: Labelled, purpose: Purpose, mayLack: (tensor: string) => boolean): string[] {
   const problems: string[] = [];
   for (const [from, to] of [
     [a, b],
@@ -148,10 +158,10 @@ function compareTensors(a: Labelled, b: Labelled, mayLack: (tensor: string) => b
       );
     }
   }
-  return problems.concat(compareShapes(a, b));
+  return problems.concat(compareShapes(a, b, purpose));
 }
 
-function compareShapes(a: Labelled, b: Labelled): string[] {
+function compareShapes(a: Labelled, b: Labelled, purpose: Purpose): string[] {
   const problems: string[] = [];
   const vocabulary: CheckpointTensor[] = [];
   const others: string[] = [];
@@ -170,9 +180,7 @@ function compareShapes(a: Labelled, b: Labelled): string[] {
       `the vocabularies differ: ${called(a)} has ${mine} rows in ${formatSome(vocabulary.map((tensor) => tensor.name))}, ` +
         `${called(b)} has ${theirs}; ${larger.label} has ${Math.abs(mine - theirs)} more, from added tokens or padding` +
         // Rows of other widths are not aligned by any vocabulary.
-        (others.length > 0
-          ? ""
-          : `. Set vocabulary to ${larger.label}, ${smaller.label} or union to align them by token`),
+        (others.length > 0 ? "" : `. ${wayOut(purpose, larger.label, smaller.label)}`),
     );
   }
   if (others.length > 0) {

@@ -156,6 +156,25 @@ describe("extractAdapter", () => {
     await expect(extract({ model: full, include: ["*.wrong.*"] })).rejects.toThrow(/\*\.wrong\.\*\) matches no tensor/);
   });
 
+  it("saves whole the modules that are named", async () => {
+    const { result, out } = await extract({ saveModules: ["lm_head", "v_proj"] });
+    expect([...result.saved].sort()).toEqual([
+      "lm_head.weight",
+      "model.layers.0.self_attn.v_proj.weight",
+      "model.layers.1.self_attn.v_proj.weight",
+    ]);
+    expect(result.modules.some(({ module }) => /lm_head|v_proj/.test(module))).toBe(false);
+    expect(largestDifference(await merged(`${base}+${out}`), await merged(tuned))).toBeLessThan(1e-6);
+    await expect(extract({ saveModules: ["head"] })).rejects.toThrow("head is not a module of the model");
+  });
+
+  it("refuses added tokens in words that fit an adapter", async () => {
+    const more = await writeTiny(at("more"), { dtype: "F32", layers: 2, vocabulary: 26 });
+    const error = await extract({ model: more }).catch((thrown: Error) => thrown.message);
+    expect(error).toMatch(/2 more, from added tokens or padding. An adapter cannot add rows or remove them/);
+    expect(error).not.toMatch(/vocabulary to/);
+  });
+
   it("names modules as transformers has them in memory where a tower has the same: Gemma 3", async () => {
     const edit = (isTuned: boolean) => (tensors: TensorData[]) => {
       const isQuery = ({ name }: TensorData) => name.endsWith("q_proj.weight");

@@ -26,6 +26,8 @@ export interface ExtractOptions extends StreamOptions, SourceOptions {
   readonly include?: readonly string[] | undefined;
   /** Names of tensors to leave at the base's, with `*` for any text. Default: none. */
   readonly exclude?: readonly string[] | undefined;
+  /** Modules to save whole in place of factors: names such as `lm_head`, or of tensors, with `*` for any text. Default: none. */
+  readonly saveModules?: readonly string[] | undefined;
   /** Seed of the decomposition. Default: 0. */
   readonly seed?: number | undefined;
   /** Maximum bytes of all buffers together. Default: 1 GB, or what the largest decomposition needs. */
@@ -80,6 +82,14 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
   }
   for (const pattern of [...include, ...exclude]) matcher({ tensors: pattern }, "", root);
   const isAmong = (tensor: string, patterns: readonly string[]) => patterns.some((one) => matchesPattern(tensor, one));
+  const { saveModules = [] } = options;
+  const isOf = (name: string, tensor: string) =>
+    matchesPattern(tensor, name) || `.${tensor}`.endsWith(`.${name}.weight`);
+  for (const name of saveModules) {
+    if ([...root.tensors.keys()].some((tensor) => isOf(name, tensor))) continue;
+    throw RecipeError.at({ field: "saveModules" }, `${name} is not a module of the model. Name one such as lm_head.`);
+  }
+  const isWhole = ({ tensor }: Pair) => saveModules.some((name) => isOf(name, tensor));
   const pairs = [...root.tensors].flatMap(([tensor, own]): Pair[] => {
     if (!isAmong(tensor, include) || isAmong(tensor, exclude)) return [];
     const other = operand.tensors.get(tensor);
@@ -91,8 +101,8 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
     base: root,
     warnings: unrelated,
     model: typeof source === "string" ? operand.lead.checkpoint.name : `a recipe (${source.method})`,
-    linear: pairs.filter(isLinear),
-    others: pairs.filter((pair) => !isLinear(pair)),
+    linear: pairs.filter((pair) => isLinear(pair) && !isWhole(pair)),
+    others: pairs.filter((pair) => !isLinear(pair) || isWhole(pair)),
   };
 }
 

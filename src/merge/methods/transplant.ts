@@ -1,15 +1,37 @@
 // Transplant: gives a model the tokenizer of another. Rows of shared tokens move, and those of new tokens are approximated
-// (mergekit-tokensurgeon, arXiv 2506.06607). Planning reads only tokenizers.
-import { join } from "node:path";
+// (mergekit-tokensurgeon, arXiv 2506.06607). Planning reads only tokenizers, and embeddings with `magikarp`.
 import { z } from "zod";
-import { type Checkpoint, type CheckpointTensor, edited } from "../../formats/checkpoint/index.js";
-import { BYTE_OF, memberOf, translateIds, type Vocabulary } from "../../formats/vocabulary/index.js";
-import { exists, readJsonObject } from "../../kit/files/index.js";
+import { type Checkpoint, type CheckpointTensor, edited, type Pursuit } from "../../formats/checkpoint/index.js";
+import { memberOf, NO_PART, translateIds, type Vocabulary } from "../../formats/vocabulary/index.js";
 import { isFloatDType, isObject, MismatchError } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { blockRowsFor, PURSUED } from "../../tensor/streaming/index.js";
 import { defineMethod, MODEL_ONLY, sourceField } from "./method.js";
 import { copyTensor } from "./operand.js";
+import { ROLES, textOf, tokensOf } from "./token-keys.js";
+import { untrainedRows } from "./well-trained.js";
+
+/** How rows of new tokens are made. */
+const approximation = () => ({
+  k: z.int().min(1).max(1024).default(64).describe("most shared tokens that a new token is made of"),
+  approximation_method: z
+    .enum(["omp", "common_interpolation", "subword", "mean", "zero"])
+    .default("omp")
+    .describe(
+      "rows of new tokens: by orthogonal matching pursuit, of the `k` nearest shared tokens, of the tokens of their text, the mean row, or zeros",
+    ),
+  cosine_similarity: z.boolean().default(false).describe("find the nearest tokens by their angle, not their distance"),
+  subword_method: z
+    .enum(["mean", "sum", "weighted_mean", "first_last"])
+    .default("mean")
+    .describe("how the tokens of a text make a row; `first_last` takes the last one's, in the head the first one's"),
+  magikarp: z
+    .boolean()
+    .default(false)
+    .describe("use no tokens that training hardly touched, and write zeros for those of both models"),
+});
+
+type Settings = z.output<z.ZodObject<ReturnType<typeof approximation>>>;
 
 export const transplant = defineMethod({
   name: "transplant",
@@ -23,38 +45,41 @@ export const transplant = defineMethod({
   fields: () => ({
     task: sourceField("model that gets the tokenizer").refine(...MODEL_ONLY),
     tokenizer: sourceField("model whose tokenizer it gets, with weights").refine(...MODEL_ONLY),
-    k: z.int().min(1).max(1024).default(64).describe("most shared tokens that a new token is made of"),
+    ...approximation(),
   }),
   layersOnly: true,
   example: { method: "transplant", task: "math-expert", tokenizer: "base", k: 32 },
   describe: (_, name, layers) => {
     return `${name("task")}, of ${layers} layers, with the tokenizer of ${name("tokenizer")}.`;
   },
-  replace: async ({ k }, get) => ({ field: "task", ...(await withTokenizer(get("task"), get("tokenizer"), k)) }),
+  replace: async (recipe, get) => ({
+    field: "task",
+    ...(await withTokenizer(get("task"), get("tokenizer"), recipe)),
+  }),
   tensors: (_, sources) => {
     const task = sources.get("task");
     return new Map([...task.tensors.keys()].map((name) => [name, copyTensor(name, task)]));
   },
 });
 
-/** Special tokens that have a part in every text; config.json has their rows as `bos_token_id` and so on. */
-const ROLES = ["bos_token", "eos_token", "unk_token", "pad_token"];
-
 /**
  * A checkpoint with the vocabulary of a donor: row by row of the donor's embedding, the model's own row where it has the
- * token, else an approximation by at most `k` shared tokens.
+ * token, else an approximation.
  * @throws CheckpointError if a tokenizer is missing
  * @throws MismatchError if the models cannot exchange rows
  */
 async function withTokenizer(
   model: Checkpoint,
   donor: Checkpoint,
-  k: number,
+  settings: Settings,
 ): Promise<{ readonly checkpoint: Checkpoint; readonly notes: readonly string[] }> {
+  const { k, approximation_method: method } = settings;
   const [own, theirs] = [await memberOf("the model", model), await memberOf("the donor", donor)];
-  const [ownTokens, theirTokens] = [await tokensOf(model, own.vocabulary), await tokensOf(donor, theirs.vocabulary)];
+  const [known, theirTokens] = [await tokensOf(model, own.vocabulary), await tokensOf(donor, theirs.vocabulary)];
   const { rows } = theirs;
-  const part = new Uint8Array(rows).fill(PURSUED);
+  const trained = settings.magikarp ? await wellTrained(own, theirs, known, theirTokens) : undefined;
+  const ownTokens = trained?.own ?? known;
+  const part = new Uint8Array(rows).fill(method === "zero" ? NO_PART : PURSUED);
   const row = Int32Array.from({ length: rows }, (_, at) => at);
   for (const [token, at] of theirTokens) {
     const found = ownTokens.get(token);
@@ -62,10 +87,13 @@ async function withTokenizer(
     part[at] = 0;
     row[at] = found;
   }
+  for (const at of trained?.junk ?? []) if (part[at] !== 0) part[at] = NO_PART;
   const atoms = Int32Array.from(row.keys()).filter((at) => part[at] === 0);
   if (atoms.length === 0)
     throw new MismatchError("These tokenizers have no token in common:", [model.name, donor.name]);
   const twins = atoms.map((at) => row[at] as number);
+  const approximated = part.reduce((sum, one) => sum + Number(one === PURSUED), 0);
+  const lists = method === "subword" ? await subwords(model, theirs.vocabulary, known, part) : undefined;
   const donorTensors = [...donor.tensors.values()];
   const tensors = new Map(
     [...model.tensors].map(([name, tensor]): [string, CheckpointTensor] => {
@@ -75,8 +103,15 @@ async function withTokenizer(
       requirePlain(tensor, own.rows, model);
       requirePlain(from, rows, donor);
       const columns = tensor.shape[1] as number;
-      const blockRows = blockRowsFor(rows, rows - atoms.length, columns);
-      const pursuit = { atoms, twins, k, donor: from as CheckpointTensor, blockRows };
+      const nearest: NonNullable<Pursuit<unknown>["nearest"]> = settings.cosine_similarity ? "cosine" : "euclidean";
+      const pursuit = {
+        ...(method === "common_interpolation" ? { nearest } : {}),
+        ...(lists ? { listed: listedRows(lists, settings.subword_method, tensor.part === "lm_head") } : {}),
+        ...(method === "mean" ? { mean: true as const } : {}),
+        // The mean is that of all rows.
+        atoms: method === "mean" ? Int32Array.from({ length: own.rows }, (_, i) => i) : atoms,
+        ...{ twins, k, donor: from as CheckpointTensor, blockRows: blockRowsFor(rows, approximated, columns) },
+      } satisfies Pursuit<CheckpointTensor>;
       const parts = [{ file: tensor.file, offset: tensor.offset }];
       const bytes = (tensor.bytes / own.rows) * rows;
       return [name, { ...tensor, shape: [rows, columns], bytes, gathered: { parts, part, row, pursuit } }];
@@ -95,9 +130,101 @@ async function withTokenizer(
   return {
     checkpoint: { ...model, tensors, config: { ...config, vocabularySize: rows }, texts: donor.texts },
     notes: [
-      `${plural(atoms.length, "row")} of tokens that both have, ${plural(rows - atoms.length, "row")} approximated by up to ${Math.min(k, atoms.length)} of these`,
+      `${plural(atoms.length, "row")} of tokens that both have, ${plural(approximated, "row")} ${HOW[method](Math.min(k, atoms.length))}`,
+      ...(rows > atoms.length + approximated ? [`${plural(rows - atoms.length - approximated, "row")} of zeros`] : []),
     ],
   };
+}
+
+const HOW: Readonly<Record<Settings["approximation_method"], (k: number) => string>> = {
+  omp: (k) => `approximated by up to ${k} of these`,
+  common_interpolation: (k) => `made of the ${k} nearest of these`,
+  subword: () => "made of the tokens of their text",
+  mean: () => "with the mean of all rows",
+  zero: () => "approximated",
+};
+
+interface Member {
+  readonly checkpoint: Checkpoint;
+  readonly vocabulary: Vocabulary;
+  readonly rows: number;
+}
+
+/**
+ * The model's tokens that are well trained in both, and the donor's rows of those that are in neither.
+ * @param own rows by token @param theirs those of the donor
+ */
+async function wellTrained(
+  model: Member,
+  donor: Member,
+  own: ReadonlyMap<string, number>,
+  theirs: ReadonlyMap<string, number>,
+): Promise<{ readonly own: Map<string, number>; readonly junk: readonly number[] }> {
+  const badIn = async ({ checkpoint, vocabulary, rows }: Member, isDonor: boolean) => {
+    const [embedding, head] = ["embed_tokens", "lm_head"].map((part) =>
+      [...checkpoint.tensors.values()].find((tensor) => tensor.part === part),
+    );
+    requirePlain(embedding, rows, checkpoint);
+    const taken = new Set(vocabulary.rows.values());
+    const unused = new Set(Array.from({ length: rows }, (_, row) => row).filter((row) => !taken.has(row)));
+    for (const [token, row] of vocabulary.rows) if (/unused_token|reserved_special_token/.test(token)) unused.add(row);
+    // mergekit looks at a tied head of the donor alone.
+    return untrainedRows(embedding as CheckpointTensor, head ?? (isDonor ? embedding : undefined), unused);
+  };
+  const [bad, badTheirs] = [await badIn(model, false), await badIn(donor, true)];
+  const isGood = (token: string) => bad.has(own.get(token) ?? Number.NaN) === false && own.has(token);
+  const isGoodTheirs = (token: string) => theirs.has(token) && !badTheirs.has(theirs.get(token) as number);
+  return {
+    own: new Map([...own].filter(([token]) => isGood(token) && isGoodTheirs(token))),
+    junk: [...theirs].flatMap(([token, row]) => (isGood(token) || isGoodTheirs(token) ? [] : [row])),
+  };
+}
+
+/** The model's rows of the tokens of each new token's text, by the donor's row. */
+async function subwords(
+  model: Checkpoint,
+  theirs: Vocabulary,
+  known: ReadonlyMap<string, number>,
+  part: Uint8Array,
+): Promise<number[][]> {
+  // Most merges need no tokenizer.
+  const { loadTokenizer } = await import("../../text/index.js");
+  const tokenizer = await loadTokenizer(model.texts);
+  const lists = Array.from(part, (): number[] => []);
+  for (const [token, row] of theirs.rows) {
+    if (part[row] !== PURSUED) continue;
+    const text = textOf(token, theirs);
+    // Bytes that are a part of a character are tokens of their own in most models.
+    const each =
+      text === undefined
+        ? [...Buffer.from(token)].flatMap((byte) => known.get(`bytes ${String.fromCharCode(byte)}`) ?? [])
+        : tokenizer.encode(text);
+    lists[row] = each;
+  }
+  return lists;
+}
+
+/** Weights of the rows of texts, which sum to 1 but for `sum`. */
+function listedRows(
+  lists: readonly number[][],
+  method: Settings["subword_method"],
+  isHead: boolean,
+): NonNullable<Pursuit<unknown>["listed"]> {
+  const starts = new Int32Array(lists.length + 1);
+  for (const [i, { length }] of lists.entries()) starts[i + 1] = (starts[i] as number) + length;
+  const weights = Float64Array.from(
+    lists.flatMap((list) => {
+      const n = list.length;
+      return list.map((_, i) => {
+        if (method === "sum") return 1;
+        if (method === "mean") return 1 / n;
+        // The order of mergekit's weights: the first token has the largest in the embedding, the last in the head.
+        if (method === "weighted_mean") return ((isHead ? i + 1 : n - i) * 2) / (n * (n + 1));
+        return Number(i === (isHead ? 0 : n - 1));
+      });
+    }),
+  );
+  return { starts, rows: Int32Array.from(lists.flat()), weights };
 }
 
 function requirePlain(tensor: CheckpointTensor | undefined, rows: number, { name, adapter, config }: Checkpoint): void {
@@ -113,34 +240,4 @@ function requirePlain(tensor: CheckpointTensor | undefined, rows: number, { name
   const [, problem] = checks.find(([applies]) => applies) ?? [];
   if (!problem) return;
   throw new MismatchError("A tokenizer cannot be transplanted between these models:", [`${name} ${problem}.`]);
-}
-
-/** Rows by token, in one form for all kinds of tokenizers: its bytes, or the role of a special token. */
-async function tokensOf(checkpoint: Checkpoint, { rows, added }: Vocabulary): Promise<Map<string, number>> {
-  const isByteLevel = rows.has("Ġ") || rows.has("Ġthe");
-  const tokens = new Map<string, number>();
-  for (const [token, at] of rows) {
-    tokens.set(
-      added.has(token) ? `added ${token}` : `bytes ${isByteLevel ? byteLevel(token) : sentencePiece(token)}`,
-      at,
-    );
-  }
-  const file = join(checkpoint.texts, "tokenizer_config.json");
-  const settings = (await exists(file)) ? await readJsonObject(file) : {};
-  for (const role of ROLES) {
-    const named = settings[role];
-    const content = isObject(named) ? named.content : named;
-    const at = typeof content === "string" ? rows.get(content) : undefined;
-    if (at !== undefined) tokens.set(`role ${role}`, at);
-  }
-  return tokens;
-}
-
-const byteLevel = (token: string) => Buffer.from([...token].map((one) => BYTE_OF.get(one) ?? 0)).toString("latin1");
-
-function sentencePiece(token: string): string {
-  const byte = /^<0x([0-9A-F]{2})>$/.exec(token)?.[1];
-  return byte
-    ? String.fromCharCode(Number.parseInt(byte, 16))
-    : Buffer.from(token.replaceAll("▁", " ")).toString("latin1");
 }

@@ -13,6 +13,7 @@ import {
   alignVocabularies,
   compareVocabularies,
   type Labelled,
+  type Purpose,
   requireCompatible,
   type VocabularyChoice,
 } from "../../formats/vocabulary/index.js";
@@ -127,7 +128,7 @@ export class OperandBuilder implements PlanContext {
    */
   async requireCompatible(
     vocabulary?: string | VocabularyChoice,
-    purpose = "merged",
+    purpose: Purpose = "merged",
     layersOnly = false,
   ): Promise<Alignment | undefined> {
     const common = withCommonNames(new Map([...this.sources].filter(([label]) => !isDonor(label))));
@@ -142,7 +143,7 @@ export class OperandBuilder implements PlanContext {
       return { label, checkpoint: layersOnly ? withinLayers(checkpoint) : checkpoint, isSliced };
     });
     const isFree = alignment !== undefined || layersOnly;
-    const differences = isFree ? { problems: [], notes: [] } : await compareVocabularies(labelled);
+    const differences = isFree ? { problems: [], notes: [] } : await compareVocabularies(labelled, purpose);
     const beside = this.#lacking === undefined && !layersOnly ? besideDecoder(labelled) : undefined;
     if (beside) {
       this.note(beside.note);

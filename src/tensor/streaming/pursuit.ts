@@ -1,11 +1,12 @@
-// Rows of an embedding that a model lacks, from those that it shares with another model: orthogonal matching pursuit, as
-// mergekit-tokensurgeon selects atoms (arXiv 2506.06607, algorithm 1).
+// Rows of an embedding that a model lacks, from rows that it has: most from those that it shares with another model, by
+// orthogonal matching pursuit, as mergekit-tokensurgeon selects atoms (arXiv 2506.06607, algorithm 1).
 // d width of the donor's rows, B rows at once, k atoms of each.
 
 import type { Pursuit as PursuitIn } from "../../formats/checkpoint/index.js";
 import type { KernelDType, Kernels } from "../../kernels/index.js";
 import { bytesPerElement } from "../../kit/index.js";
 import type { Inputs } from "./files.js";
+import { nearestAtoms } from "./nearest.js";
 
 /** Rows of a stored matrix. */
 export interface Table {
@@ -49,6 +50,12 @@ export function pursuitBytes(pursuit: Pursuit): number {
   return 8 * rows * columns * (pursuit.k + 2) + 4 * (columns * lanes(rows) + 4 * ATOM_ELEMENTS);
 }
 
+/** Rows of the model's matrix and their weights in a sum. */
+interface Combination {
+  readonly rows: ArrayLike<number> & Iterable<number> & { entries(): Iterable<[number, number]> };
+  readonly weights: ArrayLike<number>;
+}
+
 /** A row on its way: what is left of it, orthonormal directions q, and R with atoms = R^T q. */
 interface Row {
   readonly target: Float64Array;
@@ -77,7 +84,35 @@ export function pursue(
   const made = new Float32Array(targets.length * own.columns);
   const step = rowsAtOnce(pursuit);
   const rowOf = (table: Table, index: number) => readRow(kernels, files, table, index);
+  if (pursuit.mean) {
+    const mean = meanOf(kernels, files, pursuit, own, onStep);
+    for (const i of targets.keys()) made.set(mean, i * own.columns);
+    return made;
+  }
+  const keep = (at: number, { rows, weights }: Combination) => {
+    const sum = new Float64Array(own.columns);
+    for (const [j, row] of rows.entries()) addTo(sum, rowOf(own, row), weights[j] as number);
+    made.set(sum, at * own.columns);
+  };
+  if (pursuit.listed) {
+    const { starts, rows, weights } = pursuit.listed;
+    for (const [i, target] of targets.entries()) {
+      onStep();
+      const [from, end] = [starts[target], starts[target + 1]];
+      keep(i, { rows: rows.subarray(from, end), weights: weights.subarray(from, end) });
+    }
+    return made;
+  }
   for (let at = 0; at < targets.length; at += step) {
+    if (pursuit.nearest) {
+      onStep();
+      const some = targets.slice(at, at + step).map((index) => rowOf(donor, index));
+      const found = kernels.borrow(() => nearestAtoms(kernels, files, pursuit, some));
+      for (const [i, { chosen, weights }] of found.entries()) {
+        keep(at + i, { rows: chosen.map((atom) => twins[atom] as number), weights });
+      }
+      continue;
+    }
     const rows = targets.slice(at, at + step).map((index): Row => {
       const target = rowOf(donor, index);
       return { target, residual: target.slice(), chosen: [], directions: [], triangle: [], isDone: false };
@@ -91,12 +126,7 @@ export function pursue(
       }
     }
     for (const [i, row] of rows.entries()) {
-      const sum = new Float64Array(own.columns);
-      const coefficients = solve(row);
-      for (const [j, atom] of row.chosen.entries()) {
-        addTo(sum, rowOf(own, twins[atom] as number), coefficients[j] as number);
-      }
-      made.set(sum, (at + i) * own.columns);
+      keep(at + i, { rows: row.chosen.map((atom) => twins[atom] as number), weights: solve(row) });
     }
   }
   return made;
@@ -125,27 +155,59 @@ function readRow(kernels: Kernels, files: Inputs, table: Table, index: number): 
   });
 }
 
-/** The atom with the largest product with each row's residual, of those not chosen; -1 where all are 0. */
-function largest(kernels: Kernels, files: Inputs, { donor, atoms }: Pursuit, rows: readonly Row[]): Int32Array {
+const means = new WeakMap<Pursuit, Float64Array>();
+
+/** The mean of all rows of a matrix; computed once by each thread. */
+function meanOf(kernels: Kernels, files: Inputs, pursuit: Pursuit, own: Table, onStep: () => void): Float64Array {
+  const known = means.get(pursuit);
+  if (known) return known;
+  const mean = new Float64Array(own.columns);
+  const rows = pursuit.atoms.length;
+  for (let row = 0; row < rows; row++) {
+    if (row % 1024 === 0) onStep();
+    addTo(mean, readRow(kernels, files, own, row), 1 / rows);
+  }
+  means.set(pursuit, mean);
+  return mean;
+}
+
+/**
+ * Products of atoms with vectors, a run of atoms that are neighbors at a time.
+ * @param use gets the number of atoms before the run, in it, their products [atoms, width], and their values [atoms, columns]
+ */
+export function eachRun(
+  kernels: Kernels,
+  files: Inputs,
+  { donor, atoms }: Pursuit,
+  vectors: readonly Float64Array[],
+  use: (from: number, count: number, products: Float32Array, width: number, values: Float32Array) => void,
+): void {
   const { columns } = donor;
-  const width = lanes(rows.length);
+  const width = lanes(vectors.length);
   const most = Math.max(1, Math.floor(ATOM_ELEMENTS / columns));
   const [left, raw, some, into] = [columns * width, most * columns, most * columns, most * width].map((n) =>
     kernels.allocate(4 * n),
   ) as [number, number, number, number];
-  const residuals = kernels.floats(left, columns * width);
-  for (const [i, { residual }] of rows.entries()) {
-    for (let d = 0; d < columns; d++) residuals[d * width + i] = residual[d] as number;
+  const turned = kernels.floats(left, columns * width).fill(0);
+  for (const [i, vector] of vectors.entries()) {
+    for (let d = 0; d < columns; d++) turned[d * width + i] = vector[d] as number;
   }
-  const best = new Int32Array(rows.length).fill(-1);
-  const size = new Float64Array(rows.length);
   for (let from = 0, count = 1; from < atoms.length; from += count) {
-    // Atoms are read in runs of neighbors.
     const first = atoms[from] as number;
     for (count = 1; count < most && atoms[from + count] === first + count; ) count++;
     readFloats(kernels, files, donor, [first * columns, count * columns], raw, some);
     const products = kernels.floats(into, count * width).fill(0);
     kernels.wasm.addLowRank(into, some, left, count, width, columns, 1);
+    use(from, count, products, width, kernels.floats(some, count * columns));
+  }
+}
+
+/** The atom with the largest product with each row's residual, of those not chosen; -1 where all are 0. */
+function largest(kernels: Kernels, files: Inputs, pursuit: Pursuit, rows: readonly Row[]): Int32Array {
+  const best = new Int32Array(rows.length).fill(-1);
+  const size = new Float64Array(rows.length);
+  const residuals = rows.map(({ residual }) => residual);
+  eachRun(kernels, files, pursuit, residuals, (from, count, products, width) => {
     for (let a = 0; a < count; a++) {
       for (let i = 0; i < best.length; i++) {
         const product = Math.abs(products[a * width + i] as number);
@@ -154,7 +216,7 @@ function largest(kernels: Kernels, files: Inputs, { donor, atoms }: Pursuit, row
         best[i] = from + a;
       }
     }
-  }
+  });
   return best;
 }
 
