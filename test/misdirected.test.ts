@@ -48,6 +48,7 @@ it.each([
     ["merge", "quiz.yaml", "--dry-run"],
     "quiz.yaml is a task, not a recipe. Run: layergraft eval MODEL --tasks quiz.yaml",
   ],
+  [["merge", "recipe.yml", "--dry-run"], "recipe.yml does not exist; did you mean recipe.yaml?"],
   [["merge", "run.yaml", "--dry-run"], "run.yaml is a run, not a recipe. Run: layergraft train run.yaml"],
   [["train", "recipe.yaml"], "recipe.yaml is a recipe, not a run. Run: layergraft merge recipe.yaml --out FOLDER"],
   [

@@ -3,10 +3,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { CommanderError } from "commander";
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { buildProgram } from "../src/cli/command-line.js";
 import { COMMANDS } from "../src/cli/command-table.js";
+import { writeExample } from "../src/demo/index.js";
 import { commandLine } from "../src/kit/printing/index.js";
+import { temporaryFolder } from "./support/checkpoints.js";
+import { layergraft } from "./support/command.js";
 
 const SOURCES = join(import.meta.dirname, "../src");
 const files = readdirSync(SOURCES, { recursive: true, encoding: "utf8" })
@@ -88,6 +91,25 @@ const RAW = new RegExp(
   `layergraft (?:${[...COMMANDS.keys()].join("|")})\\b[^.,;:\\n\`)]*? (?:--?[a-z]|\\$\\{|[A-Z]{2,}|\\S+\\.(?:yaml|jsonl?)\\b)`,
 );
 const isComment = (line: string) => /^\s*(?:\/\/|\/?\*)/.test(line);
+
+describe("what is advised for a mistake", () => {
+  const folder = join(temporaryFolder(), "example");
+  beforeAll(() => writeExample(folder));
+
+  it.each([
+    "analyze base math-expert",
+    "suggest base math-expert swahili-expert",
+    "soup math-expert swahili-expert --dry-run",
+    "swap math-expert swahili-expert --dry-run",
+    "eval --model base --tasks problems.yaml --dry-run",
+  ])("%s: the line runs", async (mistake) => {
+    const wrong = await layergraft(mistake.split(" "), { cwd: folder });
+    expect(wrong.status).toBe(2);
+    const [, line = ""] = /(?:Write|first): layergraft (.*)$/m.exec(wrong.stderr) ?? [];
+    const dry = mistake.startsWith("eval") ? ["--dry-run"] : [];
+    expect(await layergraft([...line.split(" "), ...dry], { cwd: folder })).toMatchObject({ status: 0 });
+  });
+});
 
 it("no other text in src/ has a command with arguments", () => {
   const raw = files.flatMap(({ name, text }) =>
