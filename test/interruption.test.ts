@@ -207,10 +207,14 @@ describe("after kill -9", () => {
     );
     expect(others.status).toBe(FAILED);
     utimesSync(source, 1.8e9, 1.8e9);
-    const changed = await run(swap("--resume"));
+    // Without --resume too, which could not be followed.
+    const changed = [await run(swap("--resume")), await run(swap())];
     utimesSync(source, 1.7e9, 1.7e9);
-    expect(changed.stderr).toMatch(/language\/model\.safetensors changed since the run began/);
-    expect(changed.status).toBe(FAILED);
+    for (const { stderr, status } of changed) {
+      expect(stderr).toMatch(/language\/model\.safetensors changed since the run began/);
+      expect(stderr).not.toContain("ass --resume");
+      expect(status).toBe(FAILED);
+    }
     expect(snapshot(work)).toEqual(left);
     await expectResumed();
   });

@@ -8,7 +8,8 @@
 #   arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 # - Landlock (docs.kernel.org/userspace-api/landlock, Linux 5.13): reads of Python and of system libraries, no writes.
 # - user, PID, network and IPC namespaces for the candidate: no other process has a number there.
-# - resource limits (setrlimit). A file size of 0 bytes means that no file can be filled.
+# - resource limits (setrlimit). A file size of 0 bytes means that no file can be filled. Programs may start threads: their number
+#   is limited in a namespace, and by the memory that their stacks are counted as.
 # - an audit hook (PEP 578) where the kernel refuses nothing. Python code can evade it.
 import ctypes, errno, io, json, os, pickle, resource, struct, sys, types
 
@@ -84,24 +85,30 @@ setitimer 38 103, getitimer 36 102, alarm 37 0, clock_gettime 228 113, clock_get
 nanosleep 35 101, gettimeofday 96 169, time 201 0, times 100 153, getrusage 98 165,
 getpid 39 172, getppid 110 173, gettid 186 178, getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177,
 getgroups 115 158, uname 63 160, sysinfo 99 179, sched_yield 24 124, sched_getaffinity 204 123, getcpu 309 168,
-getrandom 318 278, futex 202 98, wait4 61 260, exit 60 93, exit_group 231 94
+getrandom 318 278, futex 202 98, set_robust_list 273 99, rseq 334 293, wait4 61 260, exit 60 93, exit_group 231 94
 """
+# What pthread_create of glibc and of musl asks for: a thread of this process, and nothing else. The flags of clone3 are in memory,
+# where no filter sees them; both libraries take clone where the kernel does not know clone3.
+CLONE, CLONE3, THREAD_FLAGS = ("clone", 56, 220), ("clone3", 435, 435), (0x3D0F00, 0x7D0F00)
+THREADS = 64
+COLUMN = {"x86_64": 1, "aarch64": 2}.get(machine)
 FCNTL, PRLIMIT, KILL, TGKILL = ("fcntl", 72, 25), ("prlimit64", 302, 261), ("kill", 62, 129), ("tgkill", 234, 131)
 
 
 def seccomp():
-    column = {"x86_64": 1, "aarch64": 2}.get(machine)
+    column = COLUMN
     if column is None:
         return False
     LOAD, EQUAL, RETURN, REFUSE, DIE = 0x20, 0x15, 0x06, 0x00050000 | errno.EPERM, 0x80000000
+    ALLOW, UNKNOWN = 0x7FFF0000, 0x00050000 | errno.ENOSYS
     # The x32 calls of x86_64 have numbers that are not on the list.
     code = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, (0, 0xC000003E, 0xC00000B7)[column]), (RETURN, 0, 0, DIE)]
 
-    def allow(call, *words):
+    def allow(call, *words, answer=ALLOW):
         checks = [(0, int(call[column])), *words]
         for i, (offset, value) in enumerate(checks):
             code.extend([(LOAD, 0, 0, offset), (EQUAL, 0, 2 * (len(checks) - i) - 1, value)])
-        code.append((RETURN, 0, 0, 0x7FFF0000))
+        code.append((RETURN, 0, 0, answer))
 
     for call in CALLS.split(","):
         if column == 1 or call.split()[2] != "0":
@@ -111,6 +118,9 @@ def seccomp():
     allow(PRLIMIT, (16, 0), (32, 0), (36, 0))  # its own limits, to read
     for call in (KILL, TGKILL):  # itself, as abort() does
         allow(call, (16, os.getpid()))
+    for flags in THREAD_FLAGS:
+        allow(CLONE, (16, flags), (20, 0))
+    allow(CLONE3, answer=UNKNOWN)
     code.append((RETURN, 0, 0, REFUSE))
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
     filters = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(program)))
@@ -142,7 +152,10 @@ def confine():
     limit(resource.RLIMIT_FSIZE, 0)
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_NOFILE, 64)
-    limit(resource.RLIMIT_NPROC, 0)
+    # Outside of a namespace it counts all processes of the user, and seccomp alone refuses new ones.
+    filtered = settings["kernel"] and COLUMN is not None
+    if isolated or not filtered:
+        limit(resource.RLIMIT_NPROC, 2 + THREADS if filtered else 0)
     held = {"network": False, "processes": False, "files": False}
     if linux:
         prctl(38, 1)  # no new privileges

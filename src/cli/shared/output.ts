@@ -1,5 +1,6 @@
 // Output and options that commands share. Results go to stdout, everything else to stderr.
 
+import { closeSync } from "node:fs";
 import { InvalidArgumentError } from "commander";
 import pc from "picocolors";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../figures/index.js";
@@ -107,8 +108,20 @@ function interrupt(signal: NodeJS.Signals): void {
   }
   if (isInterrupted) return;
   isInterrupted = true;
+  if (signal === "SIGHUP") process.once("exit", leaveTerminal);
   if (answered) Atomics.store(answered, 0, 1);
   for (const controller of interruptible) controller.abort();
+}
+
+/** Node.js sets a terminal back as it ends, and aborts where that is closed. It leaves streams alone that are closed, too. */
+function leaveTerminal(): void {
+  for (const stream of [0, 1, 2]) {
+    try {
+      closeSync(stream);
+    } catch {
+      // It is closed.
+    }
+  }
 }
 
 /**

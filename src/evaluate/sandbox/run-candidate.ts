@@ -205,7 +205,7 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
     PATH: "/usr/local/bin:/usr/bin:/bin",
     HOME: "/",
     LANG: "C.UTF-8",
-    // Threads are refused, so libraries must not want them.
+    // Threads are few, and each takes address space.
     OMP_NUM_THREADS: "1",
     OPENBLAS_NUM_THREADS: "1",
     MKL_NUM_THREADS: "1",

@@ -97,9 +97,11 @@ describe("an interrupted export", () => {
     expect(existsSync(out)).toBe(false);
     await expect(writeGguf(plan, { out })).rejects.toThrow(/holds an interrupted run$/);
     const other = await planGguf(await openModelSource(second), { type: "q8_0" });
-    await expect(writeGguf(other, { out, resume: true })).rejects.toThrow(
-      /was started with another recipe, options or sources/,
-    );
+    for (const resume of [false, true]) {
+      await expect(writeGguf(other, { out, resume })).rejects.toThrow(
+        /was started with another recipe, options or sources/,
+      );
+    }
     expect((await writeGguf(plan, { out, resume: true })).resumed).toBe(true);
     expect(readFileSync(out).equals(readFileSync(join(folder, "whole.gguf")))).toBe(true);
     expect(readdirSync(folder).filter((name) => name.includes("partial"))).toEqual([]);

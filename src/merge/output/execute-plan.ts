@@ -209,8 +209,10 @@ class Execution {
   async check(): Promise<{ earlier: RunState | undefined; isComplete: boolean }> {
     const { resume = false, force = false, allowUnrelated = false } = this.#options;
     await this.#folder.recover();
-    const earlier = await this.#folder.earlierRun(this.#digest, this.#options);
-    if (earlier) await this.#checkInputs(earlier.inputs);
+    const earlier = await this.#folder.earlierRun(this.#digest, {
+      ...this.#options,
+      check: ({ inputs }) => this.#checkInputs(inputs),
+    });
     if (resume && earlier === undefined) {
       const obstacle = await this.#obstacle();
       if (obstacle === undefined) return { earlier, isComplete: true };

@@ -116,24 +116,34 @@ export class OutputFolder extends RunFolder {
    */
   async earlierRun(
     planDigest: string,
-    { resume = false, force = false }: { readonly resume?: boolean | undefined; readonly force?: boolean | undefined },
+    options: {
+      readonly resume?: boolean | undefined;
+      readonly force?: boolean | undefined;
+      /** Throws if the state cannot be resumed. */
+      readonly check?: (state: RunState) => Promise<void>;
+    },
   ): Promise<RunState | undefined> {
     const { partial, path } = this;
+    const { resume = false, force = false, check } = options;
     const left = await this.hasPartial(planDigest);
     if (!left || (force && !resume)) return undefined;
     await this.requireUnlocked();
+    const state = await this.journal.read();
+    // Both before the advice to resume, which would be refused.
+    if (state && state.plan !== planDigest) {
+      throw new OutputError(
+        `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run`,
+        { file: partial, option: "force" },
+      );
+    }
+    if (state) await check?.(state);
     if (!resume) {
       throw new OutputError(`${partial} holds an interrupted run`, { file: partial, option: "resume" });
     }
-    const state = await this.journal.read();
     if (state === undefined && (await this.journal.isThere())) {
       this.notes.push("the journal of the interrupted run was damaged, so everything was computed again");
     }
-    if (state === undefined || state.plan === planDigest) return state;
-    throw new OutputError(
-      `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run`,
-      { file: partial, option: "force" },
-    );
+    return state;
   }
 
   /**
