@@ -53,7 +53,7 @@ describe("a grammar of JSON", () => {
     for (let end = 0; end < text.length; end++) expect(readText(schema, text.slice(0, end))).not.toBeNull();
   });
 
-  it.each([
+  it.each<[object, ...string[]]>([
     [{ type: "object" }, "[", "{a", '{"a" 1', "{}{", '{"a": 01', '{"a": "\n'],
     [
       LINKED,
