@@ -1,7 +1,10 @@
 // Modules that sentence-transformers saves beside a model (2_Dense) are merged as its tensors outside the layers.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { FileDigests } from "../src/experiment/steps/file-digests.js";
+import { openCheckpoint } from "../src/formats/checkpoint/index.js";
+import { writeSafetensors } from "../src/formats/safetensors/index.js";
 import { planMerge, type RecipeInput, verify } from "../src/index.js";
 import { decodeValues, readAll, readJson, seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 
@@ -113,4 +116,14 @@ it("names modules whose weights are pickled", async () => {
   expect(plan.notes).toContain(
     "weights of 2_Dense of pickled are not in safetensors, so they are neither merged nor copied; open the model in Python and save it again",
   );
+});
+
+it("modules are part of what a model is", async () => {
+  const [one, other] = [await write("one", 1, "2_Dense/"), await write("other", 1, "2_Dense/")];
+  const digest = async (folder: string) => new FileDigests().ofModel(await openCheckpoint(folder));
+  const config = readFileSync(join(one, "config.json"), "utf8");
+  writeFileSync(join(other, "config.json"), config);
+  expect(await digest(one)).toBe(await digest(other));
+  await writeSafetensors(join(other, "2_Dense/model.safetensors"), [seededTensor("linear.bias", [10], 9, "F32")]);
+  expect(await digest(one)).not.toBe(await digest(other));
 });

@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { longestOf } from "../kit/arrays/index.js";
 import { CancelledError, type Random } from "../kit/index.js";
+import type { TokenLimit } from "./grammar/token-limits.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 import { type EditedRequest, editLogits, isEdited, withEdits } from "./logit-settings.js";
@@ -22,8 +23,8 @@ import {
 export interface AnswerGrammar {
   /** Its state at the beginning of an answer. */
   readonly begin: () => unknown;
-  /** A text after every answer, which is not part of it. */
-  readonly end: string;
+  /** A text after every answer, which is not part of it. Absent where a token ends answers. */
+  readonly end?: string | undefined;
 }
 
 /** One answer to a prompt of at least one token. */
@@ -32,7 +33,7 @@ export interface BatchRequest extends SamplingOptions, EditedRequest {
   readonly prompt: readonly number[];
   /** Tokens that end the answer and are not part of it. */
   readonly stopIds: ReadonlySet<number>;
-  /** Limits the answer, in a backend that can; such an answer has no log-probabilities and may end at any token. */
+  /** Limits the answer; such an answer has no log-probabilities and ends where its grammar does. */
   readonly grammar?: AnswerGrammar | undefined;
   /** Source of the samples. */
   readonly random: Pick<Random, "float">;
@@ -75,6 +76,8 @@ export interface BatchOptions {
 interface Row {
   readonly request: BatchRequest;
   readonly ids: number[];
+  /** Of an answer with a grammar. */
+  readonly limit: TokenLimit | undefined;
   readonly resolve: (answer: TokenAnswer) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -138,7 +141,8 @@ export class DecodingBatch {
   async generate(request: BatchRequest): Promise<TokenAnswer> {
     checkRequest(request);
     return new Promise((resolve, reject) => {
-      const row: Row = { request, ids: [], resolve, reject };
+      const limit = request.grammar?.begin() as TokenLimit | undefined;
+      const row: Row = { request, ids: [], limit, resolve, reject };
       if (this.#isFull(row) && !request.onPrompt) return this.#finish(row, "length");
       this.#waiting.push(row);
       if (!this.#isRunning) void this.#run();
@@ -295,14 +299,15 @@ export class DecodingBatch {
     if (row < this.#rows.length) this.#rows[row] = last;
   }
 
-  #draw({ request, ids }: Row, { logits, best }: PassResult, at: number): Drawn {
+  #draw({ request, ids, limit }: Row, { logits, best }: PassResult, at: number): Drawn {
     const width = this.#decoder.spec.vocabularySize;
     const row = logits?.subarray(at * width, (at + 1) * width);
     const edits = row && isEdited(request, ids.length) ? editLogits(request, ids, (id) => row[id]) : undefined;
+    const edited = row && edits ? withEdits(row, edits) : row;
     const id =
-      row === undefined || (isGreedy(request) && best && !edits)
+      edited === undefined || (isGreedy(request) && best && !edits && !limit)
         ? best?.[at]
-        : sampleToken(edits ? withEdits(row, edits) : row, request, request.random);
+        : sampleToken(limit ? limit.limit(edited, request.stopIds) : edited, request, request.random);
     if (request.top === undefined || id === undefined || !row) return { id };
     const top = topLogprobs(row, Math.max(1, request.top));
     const { id: likeliest, logprob: most } = top[0] as { id: number; logprob: number };
@@ -323,6 +328,7 @@ export class DecodingBatch {
         return this.#finish(row, "stop");
       }
       row.ids.push(id);
+      row.limit?.accept(id);
       if (onToken?.(id, scores) === "stop") return this.#finish(row, "stop");
       return this.#isFull(row) && this.#finish(row, "length");
     } catch (error) {
@@ -378,7 +384,8 @@ function isGreedy({ temperature = 0 }: BatchRequest): boolean {
 
 function outputsFor(rows: readonly Row[]): Output[] {
   const needsLogits = rows.some(
-    ({ request, ids }) => !isGreedy(request) || request.top !== undefined || isEdited(request, ids.length),
+    ({ request, ids, limit }) =>
+      !isGreedy(request) || request.top !== undefined || limit !== undefined || isEdited(request, ids.length),
   );
   const needsBest = rows.some(({ request }) => isGreedy(request));
   return [...(needsBest ? (["best"] as const) : []), ...(needsLogits ? (["logits"] as const) : [])];

@@ -15,6 +15,9 @@ import {
 import { type AnswerGrammar, DecodingBatch, type Finish } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
 import { type GenerationConfig, NO_GENERATION_CONFIG } from "./generation-config.js";
+import { answerSchema } from "./grammar/answer-schema.js";
+import { jsonGrammar } from "./grammar/json-grammar.js";
+import { type SortedTokens, sortTokens, TokenLimit } from "./grammar/token-limits.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { requireEngineMemory, requireRoom } from "./memory/estimate.js";
 import { type EngineSource, isHere, type ModelSource, openModelSource } from "./model-source.js";
@@ -108,6 +111,8 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
 export class Engine {
   readonly #text: ModelText;
   readonly #model: TokenModel;
+  /** Of the tokenizer, once an answer was limited. */
+  #sorted: SortedTokens | undefined;
   /** How the model's own settings change answers; nothing where they are left out. */
   readonly generationConfig: GenerationConfig;
   #stopIds: Promise<readonly number[]> | undefined;
@@ -320,13 +325,14 @@ export class Engine {
 
   /**
    * The grammar of answers that fit a JSON Schema, for `openBatch`.
-   * @throws LayergraftError code `usage` if the backend has none for it
+   * @throws LayergraftError code `usage` if answers cannot be limited to it
    */
   async grammar(schema: Readonly<Record<string, unknown>>): Promise<AnswerGrammar> {
     if (this.#model.grammar) return this.#model.grammar(schema);
-    throw usageError(
-      `the backend ${this.backend} cannot limit answers to JSON. Use the backend llama, or ask for any answer`,
-    );
+    const grammar = jsonGrammar(answerSchema(schema));
+    this.#sorted ??= sortTokens(await this.tokenizer());
+    const tokens = this.#sorted;
+    return { begin: () => new TokenLimit(tokens, grammar) };
   }
 
   /** Frees the model's memory. */

@@ -24,6 +24,7 @@ export {
   NO_GENERATION_CONFIG,
   readGenerationConfig,
 } from "./generation-config.js";
+export { answerSchema } from "./grammar/answer-schema.js";
 export { editLogits, isEdited, type LogitEdits, type LogitSettings, withEdits } from "./logit-settings.js";
 export { type EngineSource, isHere, type ModelSource, openModelSource, sourceOf } from "./model-source.js";
 export {

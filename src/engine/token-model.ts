@@ -27,7 +27,7 @@ export interface TokenModel {
   score(requests: readonly ScoreRequest[], options: ScoreEachOptions<Scores>): Promise<Scores[]>;
   openBatch(rows: number): AnswerBatch;
   /**
-   * The grammar of answers that fit a JSON Schema. Absent where answers cannot be limited.
+   * The grammar of answers that fit a JSON Schema. Absent where the engine limits logits itself.
    * @throws LayergraftError code `usage` if it cannot be that of a grammar
    */
   grammar?(schema: Readonly<Record<string, unknown>>): Promise<AnswerGrammar>;

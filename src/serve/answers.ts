@@ -150,7 +150,7 @@ export async function answerAll(
   const taught = async () => callFormatOf((await model.requireTemplate()).source);
   const format = isCall ? FORCED_CALL : tools?.size ? await taught() : undefined;
   const grammar = limit && (await grammarOf(model, limit));
-  const stop = grammar ? [...request.stop, grammar.end] : request.stop;
+  const stop = grammar?.end === undefined ? request.stop : [...request.stop, grammar.end];
   const start = (either: AbortSignal) =>
     prompts.flatMap((prompt, p) =>
       Array.from({ length: request.n }, async (_, choice) => {

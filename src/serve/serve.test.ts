@@ -413,7 +413,13 @@ describe("what is wrong is refused with its field", () => {
       { messages: HELLO, tools: [ADD], tool_choice: "required", response_format: { type: "json_object" } },
       /^response_format cannot be combined with tool_choice; leave one out$/,
     ],
-    [{ messages: HELLO, response_format: { type: "json_object" } }, /the backend engine cannot limit answers/],
+    [
+      {
+        messages: HELLO,
+        response_format: { type: "json_schema", json_schema: { name: "n", schema: { type: "string", pattern: "a" } } },
+      },
+      /^response_format: schema has pattern, which is not supported here/,
+    ],
     [{ messages: HELLO, response_format: { type: "json_schema", schema: {} } }, /json_schema: is missing/],
     [{ messages: HELLO, chat_template_kwargs: { rol: "x" } }, /^chat_template_kwargs\.rol is not read.*mean role\?$/],
     [

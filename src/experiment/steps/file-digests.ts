@@ -1,6 +1,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { type Checkpoint, foldersOf } from "../../formats/checkpoint/index.js";
+import { isModuleFolder } from "../../formats/safetensors/index.js";
 import { canonicalJson, digestOfFile, digestOfValue, exists, isFile } from "../../kit/files/index.js";
 import { planSet } from "../../train/data/index.js";
 import { dataOf, type Run } from "../../train/index.js";
@@ -23,7 +24,11 @@ function isModelFile(name: string): boolean {
 /** The files of a model: those of its folder, or a GGUF file itself. */
 async function modelFiles(place: string): Promise<{ readonly folder: string; readonly names: string[] }> {
   if (await isFile(place)) return { folder: dirname(place), names: [basename(place)] };
-  return { folder: place, names: (await readdir(place)).filter(isModelFile) };
+  const names = await readdir(place);
+  // Of modules, their weights alone are merged.
+  const weights = names.filter(isModuleFolder).map((name) => `${name}/model.safetensors`);
+  const present = await Promise.all(weights.map((name) => isFile(join(place, name))));
+  return { folder: place, names: [...names.filter(isModelFile), ...weights.filter((_, i) => present[i])] };
 }
 
 /** The sets of data that a run reads. */

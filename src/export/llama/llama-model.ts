@@ -3,6 +3,7 @@
 import { availableParallelism } from "node:os";
 import {
   answerAll,
+  answerSchema,
   contextKeys,
   type ScoreRequest,
   type Scores,
@@ -13,7 +14,6 @@ import {
 import { type MemoryEstimate, type MemoryUse, requireMemory } from "../../engine/memory/index.js";
 import { longestOf } from "../../kit/arrays/index.js";
 import { groupBy, LayergraftError, messageOf, usageError } from "../../kit/index.js";
-import { llamaSchema } from "./answer-grammar.js";
 import type { Llama, LlamaContext, LlamaFile, LlamaLibrary } from "./library.js";
 import { READ_TOKENS, Sequences } from "./sequences.js";
 
@@ -114,7 +114,7 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
       return batch;
     },
     grammar: async (schema) => {
-      const read = llamaSchema(schema);
+      const read = answerSchema(schema);
       const grammar = await schemaGrammar(llama, read).catch((error: unknown) => {
         const reason = messageOf(error);
         throw usageError(`llama.cpp cannot limit answers to this schema: ${reason}. Simplify it.`, {}, error);

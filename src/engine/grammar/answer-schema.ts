@@ -1,5 +1,5 @@
-// JSON Schemas as node-llama-cpp reads them. It ignores the keywords that it does not know, and reads some as null, so
-// every keyword is translated or refused.
+// The part of JSON Schema that answers can be limited to. Every keyword is translated or refused: node-llama-cpp ignores those that
+// it does not know, and reads some as null.
 
 import { isObject, usageError } from "../../kit/index.js";
 
@@ -44,7 +44,7 @@ const REFERENCE = /^#\/(?:\$defs|definitions)\/([^/~]+)$/;
  * where some are.
  * @throws LayergraftError code `usage` for a keyword that is not supported
  */
-export function llamaSchema(schema: Json): Json {
+export function answerSchema(schema: Json): Json {
   const { $defs, definitions = $defs, ...root } = schema;
   const defs = Object.entries(isObject(definitions) ? definitions : {});
   let parts = 0;
@@ -107,7 +107,14 @@ export function llamaSchema(schema: Json): Json {
       const counts = own.filter(([key]) => /^(?:min|max)/.test(key));
       const wrong = counts.find(([, one]) => !Number.isInteger(one) || Number(one) < 0 || Number(one) > MAX_COUNT);
       if (wrong) throw fail(`has ${wrong[0]} ${wrong[1]}; it must be a whole number up to ${MAX_COUNT}`);
-      const result: Record<string, unknown> = { type: name, ...Object.fromEntries(counts) };
+      const limits: Json = Object.fromEntries(counts);
+      for (const what of ["Length", "Items"]) {
+        const [least = 0, most = MAX_COUNT] = [limits[`min${what}`], limits[`max${what}`]].map(
+          (one) => one as number | undefined,
+        );
+        if (least > most) throw fail(`has min${what} ${least} above max${what} ${most}, which nothing has`);
+      }
+      const result: Record<string, unknown> = { type: name, ...limits };
       const {
         properties = {},
         required = [],

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { llamaSchema } from "./answer-grammar.js";
+import { answerSchema } from "./answer-schema.js";
 
-describe("a JSON Schema for node-llama-cpp", () => {
+describe("a JSON Schema of answers", () => {
   const any = expect.objectContaining({ oneOf: expect.arrayContaining([{ type: "null" }]) });
   it.each<[Record<string, unknown>, object]>([
     [{ type: "object" }, { type: "object", additionalProperties: true }],
@@ -46,7 +46,7 @@ describe("a JSON Schema for node-llama-cpp", () => {
       { type: "string", format: "date" },
     ],
   ])("%j is translated", (schema, expected) => {
-    expect(llamaSchema(schema)).toEqual(expected);
+    expect(answerSchema(schema)).toEqual(expected);
   });
 
   const deep = (levels: number): object => (levels === 0 ? {} : { type: "array", items: deep(levels - 1) });
@@ -73,6 +73,6 @@ describe("a JSON Schema for node-llama-cpp", () => {
     [{ enum: Array.from({ length: 3 }, () => "x"), minLength: 1 }, /has minLength/],
     [{ anyOf: Array.from({ length: 3000 }, () => ({ type: "null" })) }, /has too many parts/],
   ])("%# is refused", (schema, message) => {
-    expect(() => llamaSchema(schema)).toThrow(message);
+    expect(() => answerSchema(schema)).toThrow(message);
   });
 });
