@@ -1,11 +1,14 @@
 // Answers that begin and end at any time: each is, to the bit, what it is alone, with packed and with shared weights.
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { golden } from "../../test/support/golden-decoders.js";
 import { CancelledError } from "../kit/errors.js";
 import { Random } from "../kit/random.js";
 import type { BatchRequest, TokenAnswer } from "./decoding-batch.js";
 import { type Engine, openEngine } from "./engine.js";
+import { estimateTexts } from "./memory/estimate.js";
+import { readSpec } from "./model/read-spec.js";
+import { openModelSource } from "./model-source.js";
 import type { TokenScores } from "./sampling.js";
 
 interface Heard extends TokenAnswer {
@@ -152,5 +155,43 @@ describe("a batch", () => {
     await expect(batch.generate({ ...long, random: Random.of(1, ""), stopIds: new Set(), topP: 2 })).rejects.toThrow(
       "topP is 2",
     );
+  });
+
+  it("waits with what does not fit into memory beside the answers under way, and refuses what never fits", async () => {
+    const { config, tensors } = await openModelSource(golden("llama").folder);
+    const spec = readSpec(config, tensors.keys());
+    const most = { ...long, maxNewTokens: 60 };
+    const sizeOf = (texts: number) => estimateTexts(spec, { texts, tokens: 63 }).total;
+    const run = async (memory: number) => {
+      vi.stubEnv("LAYERGRAFT_MEMORY", String(Math.floor(memory)));
+      const batch = batchOf(engine, 4);
+      let running = 0;
+      let together = 0;
+      const answers = [1, 2, 3].map(async (seed) => {
+        let isFirst = true;
+        const answer = await batch.generate({
+          ...{ ...most, prompt: [...most.prompt], stopIds: new Set<number>(), random: Random.of(seed, "answer") },
+          onToken: () => {
+            if (isFirst) together = Math.max(together, ++running);
+            isFirst = false;
+            return undefined;
+          },
+        });
+        running--;
+        return answer;
+      });
+      return { answers: await Promise.all(answers), together };
+    };
+    try {
+      const all = await run(sizeOf(3));
+      const two = await run((sizeOf(2) + sizeOf(3)) / 2);
+      const one = await run((sizeOf(1) + sizeOf(2)) / 2);
+      expect([all.together, two.together, one.together]).toEqual([3, 2, 1]);
+      expect(one.answers).toEqual(all.answers);
+      expect(two.answers).toEqual(all.answers);
+      await expect(run(sizeOf(1) / 2)).rejects.toMatchObject({ code: "memory" });
+    } finally {
+      vi.unstubAllEnvs();
+    }
   });
 });

@@ -7,6 +7,7 @@ import type { TokenLimit } from "./grammar/token-limits.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 import { type EditedRequest, editLogits, isEdited, withEdits } from "./logit-settings.js";
+import { countFitting, requireRoom } from "./memory/estimate.js";
 import { PASS_TOKENS } from "./model/sizes.js";
 import { lastOf, passes } from "./prefill.js";
 import {
@@ -135,7 +136,7 @@ export class DecodingBatch {
 
   /**
    * Answers a prompt.
-   * @throws LayergraftError if an option is out of its range
+   * @throws LayergraftError if an option is out of its range; code `memory` if there is none for its longest answer alone
    * @throws CancelledError if the signal fires
    */
   async generate(request: BatchRequest): Promise<TokenAnswer> {
@@ -181,18 +182,24 @@ export class DecodingBatch {
     return ids.length === 0 ? request.prompt : [...request.prompt, ...ids];
   }
 
-  /** Begins to read as many of the waiting prompts as fit into one pass, at least one. */
+  /** Begins to read as many of the waiting prompts as fit into one pass and into memory. */
   #admit(): void {
     const free = this.#size - this.#rows.length;
     if (this.#reading) return;
     const least = this.#eager || this.#isFilling ? 1 : Math.max(1, this.#size / 4);
     this.#isFilling = this.#waiting.length > 0 && free >= least;
     if (!this.#isFilling) return;
+    const fitting = this.#fitting(this.#waiting.slice(0, free));
+    if (fitting.length === 0) {
+      // Answers that end give memory back.
+      if (this.#rows.length === 0) this.#requireRoom(this.#waiting.shift() as Row);
+      return;
+    }
     const shared = this.#beginning?.length(0) ?? 0;
     const rows: Row[] = [];
     const texts: (readonly number[])[] = [];
     const textOf: number[] = [];
-    for (const row of this.#waiting.slice(0, free)) {
+    for (const row of fitting) {
       const text = this.#textOf(row);
       const known = row.request.onPrompt ? -1 : texts.indexOf(text);
       if (known < 0) {
@@ -206,6 +213,29 @@ export class DecodingBatch {
     }
     this.#waiting.splice(0, rows.length);
     this.#reading = this.#read(rows, texts, textOf, shared);
+  }
+
+  /** Tokens of a prompt and its longest answer. */
+  #longest({ request }: Row): number {
+    return Math.min(request.prompt.length + request.maxNewTokens, this.#decoder.contextLength);
+  }
+
+  /** The first ones whose longest answers fit into memory that is free, beside the answers under way. */
+  #fitting(rows: readonly Row[]): readonly Row[] {
+    const cached = Math.max(0, ...this.#rows.map((_, row) => this.#cache.length(row)));
+    const running = { longest: this.#rows.map((row) => this.#longest(row)), cached };
+    const waiting = rows.map((row) => this.#longest(row));
+    return rows.slice(0, countFitting(this.#decoder.spec, running, waiting));
+  }
+
+  /** Rejects an answer that does not fit alone. */
+  #requireRoom(row: Row): void {
+    try {
+      requireRoom(this.#decoder.spec, { tokens: this.#longest(row) });
+      this.#waiting.unshift(row);
+    } catch (error) {
+      row.reject(error);
+    }
   }
 
   #read(

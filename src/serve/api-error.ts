@@ -43,7 +43,8 @@ const CLIENT_CODES = ["usage", "template"];
 export function apiErrorOf(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof LayergraftError) {
-    return new ApiError(CLIENT_CODES.includes(error.code) ? 400 : 500, error.message);
+    const own = error.code === "memory" ? 503 : 500;
+    return new ApiError(CLIENT_CODES.includes(error.code) ? 400 : own, error.message);
   }
   return new ApiError(500, isAnySystemError(error) ? systemMessage(error) : "The server has a bug; see its log.");
 }

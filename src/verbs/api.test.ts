@@ -258,7 +258,7 @@ describe("serve", () => {
       },
     );
     expect(opened).toEqual(["mixed Llama", "math Llama"]);
-    expect([...phases]).toEqual(["loading mixed", "loading math"]);
+    expect([...phases]).toEqual(["opening mixed", "loading mixed", "opening math", "loading math"]);
     const url = `${server.url}/v1/completions`;
     const ask = async (model: string) => {
       const body = JSON.stringify({ model, prompt: "Sums:", max_tokens: 6, temperature: 0 });
@@ -272,6 +272,9 @@ describe("serve", () => {
     await server.close();
     expect(paths).toEqual(["/v1/completions", "/v1/completions"]);
     await expect(fetch(url)).rejects.toThrow();
+    const both = { math: "math-expert", no: "no-such-model" };
+    await expect(serve(both, { folder, port: 0, onOpen: (name) => void opened.push(name) })).rejects.toThrow();
+    expect(opened).toHaveLength(2);
     await expect(serve({ math: "math-expert" }, { folder, host: "0.0.0.0" })).rejects.toThrow("needs an API key");
     await expect(serve({ no: "no-such-model" }, { folder, port: 70_000 })).rejects.toThrow("port is 70000; it must be");
   });

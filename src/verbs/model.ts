@@ -229,6 +229,11 @@ export interface OpenedInBackend {
   readonly choice: BackendChoice;
 }
 
+/** What runs a model. Reads headers. @throws as `openInBackend` where it cannot run here @internal */
+export function chooseFor(source: ModelInput, options: OpenModelOptions, { shared }: HeldOptions) {
+  return chooseBackend(engineSource(source), { ...options, hub: hubOf(options), shared });
+}
+
 /** @internal */
 export async function openInBackend(
   source: ModelInput,
@@ -238,7 +243,7 @@ export async function openInBackend(
   const { context, ...embedded } = held;
   const given = engineSource(source);
   const hub = hubOf(options);
-  const { choice, opened } = await chooseBackend(given, { ...options, hub, shared: held.shared });
+  const { choice, opened } = await chooseFor(source, options, held);
   const { name, type } = choice;
   const engine =
     name === "llama"

@@ -6,7 +6,7 @@ import {
   type ServeModelsOptions,
   serveModels,
 } from "../serve/index.js";
-import { Model, type ModelInput, type OpenModelOptions, openInBackend } from "./model.js";
+import { chooseFor, Model, type ModelInput, type OpenModelOptions, openInBackend } from "./model.js";
 
 /** A request that the server answered or refused. */
 export type ServedRequest = RequestRecord;
@@ -21,7 +21,8 @@ export interface ServeOptions extends OpenModelOptions, ServeModelsOptions {
 export interface ModelServer extends RunningServer, AsyncDisposable {}
 
 /**
- * Serves models over the OpenAI API. Several models share the weights that they have in common.
+ * Serves models over the OpenAI API. Several models share the weights that they have in common, so they are opened one after
+ * another; one that does not fit alone is refused before that.
  * @param models models by the names that requests choose them by
  * @throws CheckpointError or FormatError or RecipeError or MismatchError if one cannot be used
  * @throws LayergraftError if the address cannot be used or needs a key, or if ONNX Runtime or node-llama-cpp is not
@@ -33,7 +34,14 @@ export async function serve(
   options: ServeOptions = {},
 ): Promise<ModelServer> {
   const { host, port, apiKey, origins, parallel, queue, context, onOpen, onRequest, onProgress, ...opening } = options;
+  const names = Object.keys(models);
   const open = async (name: string, held: Holding) => {
+    const done = names.indexOf(name);
+    // Before the first is opened, which may take minutes.
+    for (const other of done === 0 ? names.slice(1) : []) await chooseFor(models[other] as ModelInput, opening, held);
+    if (names.length > 1) {
+      onProgress?.({ phase: `opening ${name}`, done, total: names.length, unit: "items" });
+    }
     const loading: CallOptions["onProgress"] =
       onProgress && ((one) => onProgress({ ...one, phase: `loading ${name}` }));
     const opened = await openInBackend(models[name] as ModelInput, { ...opening, onProgress: loading }, held);
@@ -41,6 +49,6 @@ export async function serve(
     return opened.engine;
   };
   const serving = { host, port, apiKey, origins, parallel, queue, context, onRequest };
-  const server = await serveModels(Object.keys(models), open, serving);
+  const server = await serveModels(names, open, serving);
   return { ...server, [Symbol.asyncDispose]: server.close };
 }

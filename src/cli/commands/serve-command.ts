@@ -64,7 +64,7 @@ export function add(program: Command): void {
         generationConfig: flags.generationConfig,
         hub: hubAccess("files", { signal, onProgress }),
         onProgress: (progress) => {
-          computed = progress.total;
+          if (progress.unit === "bytes") computed = progress.total;
           onProgress?.(progress);
         },
         onRequest: (request) => info(flags, describe(request)),

@@ -202,16 +202,39 @@ export function requireEngineMemory(source: SizedModel, use: MemoryUse): void {
   requireMemory({ what: `${source.name} in float32`, estimate: estimateEngine(source, use), advice });
 }
 
+/** What texts take beside an open model. */
+export const estimateTexts = (spec: DecoderSpec, use: MemoryUse): MemoryEstimate => summed(passSizes(spec, use));
+
 /**
  * Refuses texts for which an open model has no memory left.
  * @throws LayergraftError code `memory`
  */
 export function requireRoom(spec: DecoderSpec, use: MemoryUse): void {
-  const estimate = summed(passSizes(spec, use));
+  const estimate = estimateTexts(spec, use);
   const { texts = 1, tokens } = use;
   const what = `Computing ${texts === 1 ? "a text" : `${texts} texts at once`} of ${tokens} tokens`;
   const advice = () => ({ text: `Use ${texts > 1 ? "a smaller batch, or " : ""}shorter texts or answers.` });
   requireMemory({ what, estimate, advice });
+}
+
+/**
+ * How many texts, from the first one on, fit beside those under way.
+ * @param running tokens of each at its longest, and those of the longest that are cached already
+ * @param waiting tokens of each at its longest
+ */
+export function countFitting(
+  spec: DecoderSpec,
+  running: { readonly longest: readonly number[]; readonly cached: number },
+  waiting: readonly number[],
+): number {
+  const free = freeMemory();
+  const cached = cacheBytes(spec, running.longest.length, running.cached);
+  for (let count = waiting.length; count > 0; count--) {
+    const all = [...running.longest, ...waiting.slice(0, count)];
+    const { total } = estimateTexts(spec, { texts: all.length, tokens: Math.max(...all) });
+    if (total - cached <= free.bytes) return count;
+  }
+  return 0;
 }
 
 /** What to do where memory does not suffice: sentences, and the option that they are about. */

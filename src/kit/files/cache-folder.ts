@@ -1,7 +1,8 @@
-import { mkdir, mkdtemp, rmdir } from "node:fs/promises";
+import { mkdtemp, rmdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { messageOf, OutputError } from "../errors.js";
+import { makeFolder } from "./files.js";
 
 /** A folder in LAYERGRAFT_CACHE (default: layergraft in XDG_CACHE_HOME or ~/.cache). */
 export function cacheFolder(
@@ -18,7 +19,7 @@ export function cacheFolder(
 export async function makeCacheFolder(folder: string): Promise<void> {
   let isThere = false;
   try {
-    await mkdir(folder, { recursive: true });
+    await makeFolder(folder);
     isThere = true;
     // Permissions alone do not tell: the file system may be read-only, or another machine's.
     await rmdir(await mkdtemp(join(folder, ".layergraft-")));

@@ -8,7 +8,7 @@ import { basename, join } from "node:path";
 import { Readable } from "node:stream";
 import { afterAll, expect, it } from "vitest";
 import { systemMessage } from "../errors.js";
-import { isFile, pathBeside, readBounded, statFile, withFile, writeFileAtomically } from "./files.js";
+import { isFile, makeFolder, pathBeside, readBounded, statFile, withFile, writeFileAtomically } from "./files.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-files-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -84,4 +84,16 @@ it("names the file of an error while it is written, and what to do", async () =>
     expect(systemMessage(error)).toContain(path);
     expect(systemMessage(error)).toContain(advice);
   }
+});
+
+it("says that a file system is read-only, where making folders on the way does not", async () => {
+  const made: string[] = [];
+  const make = ((path: string, options?: { recursive: boolean }) => {
+    if (!options) made.push(path);
+    const code = options ? "ENOENT" : "EROFS";
+    return Promise.reject(Object.assign(new Error("mkdir"), { code, syscall: "mkdir", path }));
+  }) as unknown as Parameters<typeof makeFolder>[1];
+  const error: unknown = await makeFolder(join(folder, "new", "inner"), make).catch((caught: unknown) => caught);
+  expect(made).toEqual([join(folder, "new")]);
+  expect(systemMessage(error as NodeJS.ErrnoException)).toContain("read-only file system");
 });

@@ -4,6 +4,7 @@ import { closeSync, constants, createReadStream, openSync, readSync, type Stats 
 import {
   type FileHandle,
   lstat,
+  mkdir,
   open,
   readFile,
   realpath,
@@ -131,6 +132,23 @@ export function pathBeside(path: string, suffix: string): string {
     .toString("utf8")
     .replace(/\uFFFD+$/, "");
   return join(dirname(path), `${start}-${digest}${suffix}`);
+}
+
+/**
+ * Makes a folder and those around it that are missing.
+ * @param make makes one or, recursively, all; for tests
+ */
+export async function makeFolder(path: string, make: typeof mkdir = mkdir): Promise<void> {
+  try {
+    await make(path, { recursive: true });
+  } catch (error) {
+    // Node.js says so of a read-only file system, too.
+    if (!isSystemError(error, "ENOENT")) throw error;
+    let first = path;
+    while (!(await exists(dirname(first), { link: true }))) first = dirname(first);
+    await make(first);
+    throw error;
+  }
 }
 
 /**

@@ -1,11 +1,11 @@
 // The folders of runs: one process at a time, nothing of others replaced, and resumed only by the same run. They grow in
 // their place, or beside it, and are then synced and renamed.
-import { mkdir, readdir, realpath, rename, rm } from "node:fs/promises";
+import { readdir, realpath, rename, rm } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { DiskFullError, isSystemError, OutputError } from "../errors.js";
 import { type Difference, differencesOf } from "../json.js";
 import { formatSome, shorten } from "../printing/format.js";
-import { exists, pathBeside, requireSpace, syncFile, syncFolder } from "./files.js";
+import { exists, makeFolder, pathBeside, requireSpace, syncFile, syncFolder } from "./files.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 
 /** Files of runs, which are not part of an output. */
@@ -39,7 +39,7 @@ export class LockedFolder {
     for (let attempt = 1; ; attempt++) {
       try {
         // This fails, too, where the folder is removed while it looks at it.
-        await mkdir(this.partial, { recursive: true });
+        await makeFolder(this.partial);
         this.#lock = await takeLock(this.partial);
         return;
       } catch (error) {

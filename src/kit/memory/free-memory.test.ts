@@ -91,6 +91,11 @@ describe("free memory", () => {
     expect(freeOn(files)).toEqual({ bytes: 0, limit: "container" });
   });
 
+  it("is nothing where a group may have none", () => {
+    const files = { "proc/self/cgroup": "0::/\n", ...version2("", "0", 0) };
+    expect(freeOn(files)).toEqual({ bytes: 0, limit: "container" });
+  });
+
   it("is what LAYERGRAFT_MEMORY says", () => {
     expect(freeMemory({ environment: { LAYERGRAFT_MEMORY: "40GB" } })).toEqual({ bytes: 40 * GB, limit: "setting" });
     expect(() => freeMemory({ environment: { LAYERGRAFT_MEMORY: "much" } })).toThrow(

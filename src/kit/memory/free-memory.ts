@@ -101,9 +101,8 @@ function outwards(path: string): string[] {
 /** Bytes that a group leaves; infinite where it has no limit. */
 function leftInGroup({ folder, limits, usage, droppable }: Group): number {
   // "max" is no limit. Version 1 has the largest number of whole pages instead, which is more than any machine has.
-  const limit = Math.min(
-    ...limits.map((name) => Number.parseInt(textOf(join(folder, name)), 10) || Number.POSITIVE_INFINITY),
-  );
+  const sizes = limits.map((name) => Number.parseInt(textOf(join(folder, name)), 10));
+  const limit = Math.min(...sizes.filter(Number.isFinite));
   const used = Number.parseInt(textOf(join(folder, usage)), 10);
   if (!Number.isFinite(limit) || Number.isNaN(used)) return Number.POSITIVE_INFINITY;
   const files = [...textOf(join(folder, "memory.stat")).matchAll(droppable)];

@@ -194,8 +194,11 @@ export interface WeightedSum {
 export function flatten(value: Value, measured: Measured = new Map()): WeightedSum {
   const expanded = expand(value, measured);
   const merged = new Map<string, FlatTerm>();
+  // The text of an operation is long, and there are plans with half a million; a single one needs none.
+  const isAlone = expanded.terms.filter((term) => !isLeaf(term)).length === 1;
   for (const term of expanded.terms) {
-    const key = JSON.stringify(isLeaf(term) ? [term.source, term.tensor, term.asStored] : term.operation);
+    const named = isLeaf(term) ? [term.source, term.tensor, term.asStored] : isAlone ? null : term.operation;
+    const key = JSON.stringify(named);
     const known = merged.get(key);
     merged.set(key, { ...term, weight: term.weight + (known?.weight ?? 0) });
   }

@@ -284,11 +284,20 @@ export function measuringPrograms(
 ): MeasuringProgram[] {
   return measurements.map((measurement) => {
     const resolver = new Resolver(sources, placeholders);
-    const jobs = valuesOf(measurement)
-      .filter((value) => leavesOf(value).every((leaf) => resolver.tensor(leaf).shape.every((extent) => extent > 0)))
-      .map((value): Job => ({ kind: "delta", name: "", value: resolver.evaluation(value) }));
+    const jobs = readValues(measurement, resolver).map((value) => measuringJob(value, resolver));
     return { program: { inputs: resolver.inputs, outputs: [], jobs }, times: timesOf(measurement) };
   });
+}
+
+/** The values of a measurement that have elements. */
+function readValues(measurement: Measurement, resolver: Resolver): Value[] {
+  const hasElements = (value: Value) =>
+    leavesOf(value).every((leaf) => resolver.tensor(leaf).shape.every((extent) => extent > 0));
+  return valuesOf(measurement).filter(hasElements);
+}
+
+function measuringJob(value: Value, resolver: Resolver): Job {
+  return { kind: "delta", name: "", value: resolver.evaluation(value) };
 }
 
 /** How often a measurement reads its values. */
@@ -297,8 +306,12 @@ function timesOf(measurement: Measurement): number {
 }
 
 export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {
-  const programs = measuringPrograms(measurements, sources, placeholders);
-  return programs.reduce((sum, { program, times }) => sum + times * countBytes(program.jobs).read, 0);
+  const resolver = new Resolver(sources, placeholders);
+  // One job at a time: a model of many experts has half a million of them.
+  const bytesOf = (value: Value) => countBytes([measuringJob(value, resolver)]).read;
+  const read = (measurement: Measurement) =>
+    readValues(measurement, resolver).reduce((sum, value) => sum + bytesOf(value), 0);
+  return measurements.reduce((sum, measurement) => sum + timesOf(measurement) * read(measurement), 0);
 }
 
 /** Ids of the sources that measurements read. */
