@@ -9,6 +9,7 @@ export { type DataSample, type RunOutlook, runOutlook, TYPICAL_SAMPLES } from ".
 export { PRESET_NAMES, presetFields } from "./run/presets.js";
 export { checkRun, type FieldText, readRun, runFields, runJsonSchema } from "./run/run-file.js";
 export { dataOf, type Run, type RunInput } from "./run/run-schema.js";
+export { sampleWeights } from "./run/sample-weights.js";
 export { settleRun } from "./run/run-settings.js";
 export { describeSchedule, rateText } from "./run/schedule.js";
 export { resolveSelection } from "./run/selection.js";

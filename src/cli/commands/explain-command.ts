@@ -65,7 +65,7 @@ function originOf({ verdict, weights, residual }: ExplainedTensor, sources: read
           .replaceAll("+ -", "- ");
   if (verdict !== "unexplained") return sum;
   if (weights === null) return "not explained: not in every model, or of another shape or type";
-  return `not explained; the closest, ${sum}, leaves ${formatPercent(residual)} of the change`;
+  return `not explained; the closest, ${sum}, leaves ${residual < 0.0005 ? "less than 0.1%" : formatPercent(residual)} of the change`;
 }
 
 /** The layers of some tensors, and whether some are outside. */

@@ -22,7 +22,7 @@ import {
   mappedRows,
   planSet,
 } from "../../train/data/index.js";
-import { type DataSample, dataOf, measureData, type Run, settleRun } from "../../train/index.js";
+import { type DataSample, dataOf, measureData, type Run, sampleWeights, settleRun } from "../../train/index.js";
 import { type Facts, recipeIdentities, type TaskFacts } from "../expand/facts.js";
 import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
 import { decidingScores, inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
@@ -81,6 +81,7 @@ export class ReadFacts implements Facts {
   /** Data sets on the hub that are on this machine already. */
   readonly #cached = new Set<string>();
   readonly #samples = new Map<string, DataSample>();
+  readonly #weights = new Map<Checkpoint, Float32Array | undefined>();
 
   constructor(options: ReadFactsOptions) {
     this.#options = options;
@@ -239,10 +240,16 @@ export class ReadFacts implements Facts {
     }
   }
 
-  /** Measures the first rows of the training runs whose base and data are here, for `rowsOf`. Their problems are known. */
+  /**
+   * Measures what dry runs estimate by: some weights of a base that is here, for `weightsOf`, and the first rows of the training runs
+   * whose data are here, too, for `rowsOf`. Their problems are known.
+   */
   async measureRuns(plan: ExperimentPlan): Promise<void> {
     const base = this.models.get(plan.base);
     if (!base || this.#options.readsBytes === false) return;
+    const { checkpoint } = base;
+    if (!this.#weights.has(checkpoint))
+      this.#weights.set(checkpoint, await sampleWeights(checkpoint.tensors.values()).catch(() => undefined));
     for (const { settings } of Object.values(plan.experts).flatMap(({ train }) => train?.runs ?? [])) {
       const key = settings && dataKey(settings);
       if (!settings || key === undefined || this.#samples.has(key)) continue;
@@ -259,6 +266,8 @@ export class ReadFacts implements Facts {
       }
     }
   }
+
+  weightsOf = (base: Checkpoint): Float32Array | undefined => this.#weights.get(base);
 
   rowsOf = (run: Run): DataSample | undefined => this.#samples.get(dataKey(run));
 

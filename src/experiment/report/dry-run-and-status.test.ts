@@ -76,6 +76,7 @@ describe("an outlook", () => {
         last: 5e-11,
         gpuHours: 1.84,
         notes: ["default rate"],
+        isSampled: false,
         kept: { dtype: "bfloat16", elements: 0.07, error: 3 },
       },
     } as const;
@@ -92,7 +93,7 @@ describe("an outlook", () => {
     const training = [{ ...one, name: "a" }, { ...one, name: "b" }, measured];
     const text = outlookLines({ ...outlookOf(new FakeWorld(PLAN), () => false), training }).join("\n");
     expect(text).toMatch(
-      /^a, b +\? +at most 41\.0M +40,000 +5,000 +1,000 \(20%\) +1e-7 +5e-11 +\? +1\.8 +93% \(bfloat16\)$/m,
+      /^a, b +\? +at most 41\.0M +40,000 +5,000 +1,000 \(20%\) +1e-7 +5e-11 +\? +1\.8 +about 93% \(bfloat16\)$/m,
     );
     expect(text).toMatch(/^c +over 5,000 +about 41\.0M .* under 8 +1\.8 +nothing$/m);
     expect(text).toContain("\n3 training runs: at most 123M tokens\nnote: a, b: default rate\n");

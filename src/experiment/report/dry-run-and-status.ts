@@ -187,7 +187,7 @@ function trainingLines(training: Outlook["training"], named: number): string[] {
     ...(more > 0 ? [`and ${plural(more, "more training run")}`] : []),
     totalTokens(training),
     ...noteLines(training),
-    ...(training.some(({ kept }) => kept) ? [LOST_NOTE] : []),
+    ...lostNotes(training),
   ];
 }
 
@@ -218,8 +218,15 @@ const TRAINING_COLUMNS = [
   "epochs",
   "GPU hours",
 ];
-const LOST_NOTE =
-  "saving may lose: elements of the change, for weights of about 0.02 that move as far as steps in random directions; a run measures it";
+/** What the estimate of the loss supposes. */
+function lostNotes(training: Outlook["training"]): string[] {
+  const lossy = training.filter(({ kept }) => kept);
+  if (lossy.length === 0) return [];
+  const weights = lossy.every(({ isSampled }) => isSampled) ? "weights of the base" : "weights of about 0.02";
+  return [
+    `saving may lose: elements of the change, an estimate for ${weights} that move as far as steps in random directions; a run measures it`,
+  ];
+}
 
 function trainingCells(one: Outlook["training"][number]): string[] {
   const count = (value: number | undefined) => (value === undefined ? "?" : value.toLocaleString("en-US"));
@@ -236,7 +243,7 @@ function trainingCells(one: Outlook["training"][number]): string[] {
     last === undefined ? "?" : rateText(last),
     epochs === undefined ? "?" : `${isLeast ? "under " : ""}${Number(epochs.toPrecision(2))}`,
     gpuHours === undefined ? "none" : String(Number(gpuHours.toPrecision(2))),
-    kept === undefined ? "nothing" : `${Math.round(100 * (1 - kept.elements))}% (${kept.dtype})`,
+    kept === undefined ? "nothing" : `about ${Math.round(100 * (1 - kept.elements))}% (${kept.dtype})`,
   ];
 }
 

@@ -6,7 +6,7 @@ import type { PlannedTrainStep } from "../expand/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { countCheckpoints } from "../plan/training-runs.js";
 import { type EvaluateStep, KINDS, type Step, type StepKind } from "../steps/step.js";
-import { type BaseSizes, type RowsOf, type TrainingOutlook, trainingOutlook } from "./training-outlook.js";
+import { type BaseSizes, type Measured, type TrainingOutlook, trainingOutlook } from "./training-outlook.js";
 
 export interface Estimate {
   /** Seconds to the end. Undefined until one step of each kind that is left is done. */
@@ -27,7 +27,7 @@ export interface EstimatedVariant {
   readonly plan: ExperimentPlan;
   readonly expansion: Expansion;
   /** Items of tasks. */
-  readonly facts: Pick<Facts, "task"> & { readonly rowsOf?: RowsOf };
+  readonly facts: Pick<Facts, "task"> & Measured;
   /** Sizes of the base, if known. */
   readonly base: (BaseSizes & { readonly bytes: number }) | undefined;
   /** The export of the base, where llama.cpp runs the models. */
@@ -100,7 +100,7 @@ export function outlooksOf(
     one.base === undefined
       ? []
       : runsLeft(one).map((run) => {
-          const outlook = trainingOutlook(run, one.base as BaseSizes, one.facts.rowsOf);
+          const outlook = trainingOutlook(run, one.base as BaseSizes, one.facts);
           return { ...outlook, name: nameOf(run.step.key) ?? outlook.name };
         }),
   );
@@ -163,7 +163,7 @@ function gpuHoursLeft(variants: readonly OpenVariant[], waiting: number): Estima
   const evaluations: number[] = [];
   for (const { plan, expansion, base, left, facts } of variants) {
     if (!base) return undefined;
-    for (const run of runsLeft({ expansion, left })) training += trainingOutlook(run, base, facts.rowsOf).gpuHours ?? 0;
+    for (const run of runsLeft({ expansion, left })) training += trainingOutlook(run, base, facts).gpuHours ?? 0;
     if (!plan.evaluate.backend.startsWith("serve:")) continue;
     for (const step of left) if (step.kind === "evaluate") evaluations.push(servingSeconds(step, facts));
   }

@@ -9,8 +9,13 @@ import type { PlannedTrainStep } from "../expand/plan-models.js";
 /** Sizes of a base: of one on this machine, or those that the plan assumes. */
 export type BaseSizes = { readonly parameters: number; readonly checkpoint?: Checkpoint };
 
-/** Finds what was measured of a run's data; undefined if not all of it is here. */
-export type RowsOf = (run: Run) => DataSample | undefined;
+/** What was measured of data and bases that are here. */
+export interface Measured {
+  /** Of a run's data. */
+  readonly rowsOf?: (run: Run) => DataSample | undefined;
+  /** Some weights of a base. */
+  readonly weightsOf?: (base: Checkpoint) => Float32Array | undefined;
+}
 
 /** The outlook of a training run, and its hours on an NVIDIA H100 if TRL trains it. */
 export interface TrainingOutlook extends RunOutlook {
@@ -28,9 +33,10 @@ const MANY_POSITIONS = 2 ** 20;
 export function trainingOutlook(
   { step, settings }: PlannedTrainStep,
   base: BaseSizes,
-  rowsOf: RowsOf | undefined,
+  { rowsOf, weightsOf }: Measured,
 ): TrainingOutlook {
-  const outlook = runOutlook(settings, runModel(base), rowsOf?.(settings));
+  const weights = base.checkpoint && weightsOf?.(base.checkpoint);
+  const outlook = runOutlook(settings, { ...runModel(base), weights }, rowsOf?.(settings));
   if (!step.trl) return { name: step.name, ...outlook };
   const operations = settings.method === "lora" ? LORA_OPERATIONS : FULL_OPERATIONS;
   const gpuHours = (outlook.tokens * operations * base.parameters) / H100_OPERATIONS / 3600;

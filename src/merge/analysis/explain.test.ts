@@ -182,6 +182,52 @@ it("a swap of experts that changed little more than rounding does is a swap", as
   expect(found.recipe).toEqual({ method: "swap", task, language, layers, outside: "task", dtype: "bfloat16" });
 });
 
+describe("of models that differ in the last bit of one element of each tensor of layers 0 and 1,", () => {
+  let pair: readonly [string, string];
+  beforeAll(async () => {
+    const [task] = kin.experts as [string];
+    const language = bench.next("last-bit");
+    cpSync(task, language, { recursive: true });
+    const changed = [...(await readFolder(task))].map(([name, { dtype, shape, data }]) => {
+      const bytes = data.slice();
+      if (/layers\.[01]\./.test(name)) bytes[0] = (bytes[0] ?? 0) ^ 1;
+      return { name, dtype, shape, data: bytes };
+    });
+    await writeSafetensors(join(language, "model.safetensors"), changed);
+    pair = [task, language];
+  });
+
+  it("a swap is explained by copies, bit for bit", async () => {
+    const [task, language] = pair;
+    const swap = { method: "swap", task, language, bottom: 1, top: 0 };
+    const found = await explain(await merge(swap as RecipeInput), pair);
+    const layers = { language: "0" };
+    expect(found.recipe).toEqual({ method: "swap", task, language, layers, outside: "task" });
+    for (const { layer, verdict } of found.tensors)
+      expect(verdict).toBe(layer === 0 || layer === 1 ? "identical" : "same");
+  });
+
+  it("a copy and an average that rounds to either are explained", async () => {
+    const [task, language] = pair;
+    for (const recipe of [
+      { method: "passthrough", slices: [{ model: language }] },
+      { method: "soup", models: pair },
+      { method: "soup", models: [task, language].map((model, i) => ({ model, weight: i + 1 })) },
+    ] as unknown as RecipeInput[]) {
+      const merged = await merge(recipe);
+      const found = await explain(merged, pair, kin.base);
+      expect(await readFolder(await merge(found.recipe as RecipeInput))).toEqual(await readFolder(merged));
+    }
+  });
+});
+
+it("an average of models that are nearly equal is one, also in tensors that it rounds to a copy", async () => {
+  const near = await family(bench, [0.001, 0.001], { dtype: "BF16", layers: 4 });
+  const recipe = { method: "soup", models: near.experts } as RecipeInput;
+  const found = await explain(await merge(recipe), near.experts);
+  expect(found.recipe).toEqual(recipe);
+});
+
 describe("a spherical interpolation", () => {
   const slerp = (models: readonly string[], t: unknown) => ({ method: "slerp", models, t });
 

@@ -8,11 +8,13 @@ import type { StreamOptions } from "../../tensor/streaming/index.js";
 import type { RecipeInput } from "../recipe/recipe.js";
 import { type Closeness, compareWith, NOT_GIVEN } from "./closeness.js";
 import { inLayerOrder, recipeOf, slerpOf } from "./explained-recipe.js";
+import { findCopies, ownersOf } from "./find-copies.js";
 import { fitArc } from "./fit-arc.js";
 import {
   assignWeights,
   closestOf,
   type Fitted,
+  isAlike,
   isCopy,
   type KnownModel,
   measureProducts,
@@ -62,8 +64,8 @@ type Weights = ReadonlyMap<Fitted, readonly number[]>;
 const TELLING = 0.1;
 
 /**
- * Explains a merge by models that it may be made of. Weights come from least squares, over the whole model where one set of weights
- * fits, else by layer, by attention and feed-forward, or by tensor. What the recipe gives is compared bit for bit, and where bits
+ * Explains a merge by models that it may be made of. What is a copy of a model's tensor is that. Weights of the rest come from least
+ * squares, over the whole model where one set of weights fits, else by layer, by attention and feed-forward, or by tensor. What the recipe gives is compared bit for bit, and where bits
  * differ, the roundings are counted. Finer weights, and a spherical interpolation, are tried there: what gives more bits is right.
  * @param models at least two; the base, if it is known, last
  * @throws CheckpointError if the merged model is quantised
@@ -80,14 +82,22 @@ export async function explainMerge(
     });
   }
   const fitted = await measureProducts(merged, models, stream);
-  assignWeights(fitted);
+  const dtype = dtypeOf(fitted, models);
+  const copies = await findCopies(merged, models, fitted, dtype, stream);
+  const owners = ownersOf(new Map([...copies].filter(([one]) => !isAlike(one))));
+  for (const one of fitted) {
+    const owner = owners.get(one);
+    if (owner !== undefined) one.fit = [models.map((_, i) => (i === owner ? 1 : 0))];
+    else if (copies.has(one) && sizeOf(one) > 0) one.isSame = true;
+  }
+  assignWeights(fitted.filter(({ fit, isSame }) => !fit && !isSame));
   const sources = models.map(({ source }) => source);
   const last = models.map((_, i) => (i === models.length - 1 ? 1 : 0));
   const same = fitted.flatMap(({ isSame, stored }) => (isSame ? [stored] : []));
   const attempt = async (weights: Weights, given?: RecipeInput): Promise<Attempt> => {
     const weighted = [...weights].map(([{ stored }, own]) => ({ stored, weights: own }));
     const method = given ?? recipeOf(weighted, same, sources, hasBase);
-    const recipe = { ...method, ...dtypeOf(fitted, models) } as RecipeInput;
+    const recipe = { ...method, ...dtype } as RecipeInput;
     const terms = new Map(
       fitted.flatMap((one) => {
         const own = one.isSame ? last : weights.get(one);
@@ -118,6 +128,7 @@ export async function explainMerge(
   const each = withFit.map((one) => [one]);
   const alone = new Map(withFit.map((one) => [one, solve([one])]));
   for (const i of [-2, -1]) best = await withCloser(best, each, (one) => alone.get(one)?.at(i), attempt);
+  best = await withNeighbours(best, owners, (one) => withFit.includes(one) && !isUnexplained(one, best), attempt);
   const changed = fitted.filter(({ isSame }) => !isSame);
   if (best !== first || differingIn(changed, best) > 0)
     best = await orAlongArc(best, changed, sources, attempt, isUnexplained);
@@ -175,6 +186,34 @@ async function withCloser(
   const closer = unsure.filter((group) => isCloser(group, other, best));
   if (closer.length === 0) return best;
   return closer.length === unsure.length ? other : attempt(withProposed(closer));
+}
+
+/**
+ * Gives copies the weights of others in their layer, or of most others, where these give the same bits: an average of models that
+ * are nearly equal rounds to one of them in some tensors.
+ */
+async function withNeighbours(
+  best: Attempt,
+  owners: ReadonlyMap<Fitted, number>,
+  isExplained: (one: Fitted) => boolean,
+  attempt: Try,
+): Promise<Attempt> {
+  const others = [...best.weights].filter(([one]) => !owners.has(one) && isExplained(one));
+  const byLayer = groupBy(others, ([{ stored }]) => stored.layer);
+  const mostOf = (some: typeof others) =>
+    [...groupBy(some, ([, weights]) => `${weights}`).values()].toSorted((a, b) => b.length - a.length)[0]?.[0]?.[1];
+  const most = mostOf(others);
+  const proposed = new Map(
+    [...owners.keys()].flatMap((one) => {
+      const weights = mostOf(byLayer.get(one.stored.layer) ?? []) ?? most;
+      return weights && `${weights}` !== `${best.weights.get(one)}` ? [[one, weights] as const] : [];
+    }),
+  );
+  if (proposed.size === 0) return best;
+  const other = await attempt(new Map([...best.weights, ...proposed]));
+  const equal = [...proposed].filter(([one]) => closenessOf(one, other).differing === 0);
+  if (equal.length === proposed.size) return other;
+  return equal.length > 0 ? attempt(new Map([...best.weights, ...equal])) : best;
 }
 
 /** A spherical interpolation if it gives more, or as much by fewer numbers. */

@@ -58,6 +58,7 @@ export function recipeOf(
   const units = groupBy(known, ({ stored }) => stored.layer);
   const isByLayer = [...units.values()].every((unit) => new Set(unit.map(({ weights }) => textOf(weights))).size === 1);
   const [task = 0, language = 0] = used;
+  const once = (model: number) => sources.map((_, i) => (i === model ? 1 : 0));
   const ofLayer = [...units.values()].flatMap(([one]) => (one ? [[one.stored.layer, one.weights] as const] : []));
   const blends = new Map(ofLayer.filter(([, weights]) => !weights.includes(1)).map(([, one]) => [textOf(one), one]));
   const [blend] = blends.values();
@@ -66,7 +67,8 @@ export function recipeOf(
   const fromLanguage = layersWith((weights) => weights[language] === 1);
   if (isAverage && isByLayer && used.length === 2 && blends.size <= 1 && fromLanguage.length > 0) {
     const averaged = layersWith((weights) => !weights.includes(1));
-    const [, outside = blend ?? []] = ofLayer.find(([layer]) => layer === null) ?? [];
+    // Where nothing tells what is outside the layers, it is as that of the task is, or averaged as layers are.
+    const [, outside = blend ?? once(task)] = ofLayer.find(([layer]) => layer === null) ?? [];
     return {
       method: "swap",
       ...{ task: name(task), language: name(language) },
@@ -79,8 +81,7 @@ export function recipeOf(
     } as RecipeInput;
   }
   // Only an average leaves what is the same in all models as it is.
-  const once = sources.map((_, i) => (i === used[0] ? 1 : 0));
-  const all = isAverage ? known : [...known, ...same.map((stored) => ({ stored, weights: once }))];
+  const all = isAverage ? known : [...known, ...same.map((stored) => ({ stored, weights: once(task) }))];
   const models = used.map((i) => ({ model: name(i), weight: rulesOf(all, ({ weights }) => weights[i] ?? 0) }));
   return { method: "soup", models, ...unnormalized } as RecipeInput;
 }

@@ -87,12 +87,20 @@ export const UNITS: readonly ((tensor: CheckpointTensor) => string)[] = [
   ({ name }) => name,
 ];
 
+/** Whether the models do not differ in some tensors, but for what is left of rounding. */
+export function isAlike(...unit: readonly Fitted[]): boolean {
+  const last = (unit[0]?.gram.length ?? 1) - 1;
+  return Array.from({ length: last - 1 }, (_, row) => row).every((row) => isNone(unit, row));
+}
+
+const isNone = (unit: readonly Fitted[], row: number): boolean => {
+  const of = (at: number) => unit.reduce((sum, { gram }) => sum + (gram[at]?.[at] ?? 0), 0);
+  return of(row) <= NOTHING * of((unit[0]?.gram.length ?? 1) - 1);
+};
+
 /** Gives tensors the weights of the largest unit that one set of weights fits, by norm. Those that no weights fit get none. */
 export function assignWeights(unit: readonly Fitted[], level = 0): void {
-  const of = (row: number, column = row) => unit.reduce((sum, { gram }) => sum + (gram[row]?.[column] ?? 0), 0);
-  const last = (unit[0]?.gram.length ?? 1) - 1;
-  const isNone = (row: number) => of(row) <= NOTHING * of(last);
-  if (Array.from({ length: last - 1 }, (_, row) => row).every(isNone)) {
+  if (isAlike(...unit)) {
     for (const one of unit) one.isSame = true;
     return;
   }
@@ -100,7 +108,7 @@ export function assignWeights(unit: readonly Fitted[], level = 0): void {
   const weights = closestOf(found);
   const base = weights.length - 1;
   // What did not change in an expert may as well be from it as from the base.
-  const unchanged = weights.findIndex((_, i) => i < base && isNone(i + 1));
+  const unchanged = weights.findIndex((_, i) => i < base && isNone(unit, i + 1));
   const isOfBase = unchanged >= 0 && weights[unchanged] === 0 && (weights[base] ?? 0) > 0;
   const simple = isOfBase
     ? weights.map((weight, i) => (i === unchanged ? (weights[base] ?? 0) : i === base ? 0 : weight))

@@ -344,6 +344,19 @@ describe("a run that is stopped", () => {
     expect(left()).toEqual(wanted);
   });
 
+  it("saves its last checkpoint again, from the state, where it is to be saved in another type", async () => {
+    await go({ run: runOf({ save_dtype: "bfloat16" }) });
+    const result = await go({ run: runOf({ save_dtype: "float32" }), resume: true });
+    expect(result).toMatchObject({ resumed: true, steps: 12, last: join(out, "checkpoint-24"), kept: null });
+    const ofLast = (all: Record<string, string>) =>
+      Object.entries(all).filter(([name]) => name.startsWith("checkpoint-24/"));
+    const found = ofLast(left());
+    out = join(root, "wide");
+    await go({ run: runOf({ save_dtype: "float32" }) });
+    expect(found).toEqual(ofLast(left()));
+    expect(found.map(([name]) => name)).toContain("checkpoint-24/model.safetensors");
+  });
+
   // transformers #48319: such a run crashed at its end.
   it("resumes without a best checkpoint that was deleted meanwhile", async () => {
     cpSync(join(root, "whole"), out, { recursive: true, verbatimSymlinks: true });

@@ -4,13 +4,14 @@ import type { KeptChange } from "../../kernels/index.js";
 import { AppendLog, exists, requireOutside } from "../../kit/files/index.js";
 import { CancelledError, LayergraftError, Random } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
+import type { Run } from "../run/run-schema.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { BackgroundStates } from "./background-states.js";
 import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";
 import { Optimizer } from "./optimizer.js";
 import { findState, type Progress, requireSameRun, restoreParameters, type StateToWrite, writeState } from "./state.js";
 import { type BatchLoss, TrainableDecoder } from "./trainable.js";
-import { RUN_FILES, TrainingFolder } from "./training-folder.js";
+import { RUN_FILES, readTrainingLog, TrainingFolder } from "./training-folder.js";
 import type {
   Json,
   Rates,
@@ -58,6 +59,8 @@ interface TrainerParts {
   readonly log: AppendLog;
   readonly progress: Progress;
   readonly resumed: boolean;
+  /** save_dtype of the run that is resumed. */
+  readonly savedAs?: unknown;
 }
 
 class Trainer {
@@ -109,7 +112,8 @@ class Trainer {
       for (const [i, position] of progress.position.entries()) streams[i]?.batches.seek(position);
       const log = new AppendLog(folder.log, progress.logBytes);
       const resumed = saved !== undefined;
-      return new Trainer({ options, inputs, folder, model, optimizer, log, progress, resumed });
+      const { save_dtype: savedAs } = { ...(saved?.configuration as Partial<Run>) };
+      return new Trainer({ options, inputs, folder, model, optimizer, log, progress, resumed, savedAs });
     } catch (error) {
       await model.close();
       throw error;
@@ -121,7 +125,7 @@ class Trainer {
     if (resume) this.#parts.options.onResume?.({ step: this.#progress.step, steps: settings.steps });
     let stoppedEarly = this.#shouldStopEarly();
     // What is left to do of a run that was killed after its last state.
-    if (this.#parts.resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#removeOthers();
+    if (this.#parts.resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#finishAgain();
     while (this.#progress.step < settings.steps && !stoppedEarly) {
       await nextTurn();
       if (signal?.aborted) await this.#stop();
@@ -228,6 +232,19 @@ class Trainer {
     const { options, folder } = this.#parts;
     const { step, samples } = this.#progress;
     await options.onCheckpoint?.(folder.checkpoint(samples), { step, steps: options.settings.steps });
+  }
+
+  /** What is left of a run that had made its last step: its last checkpoint once more if it is to be saved otherwise. */
+  async #finishAgain(): Promise<void> {
+    const { savedAs, options, folder } = this.#parts;
+    if (savedAs === options.run.save_dtype) return this.#removeOthers();
+    const { samples } = this.#progress;
+    for (const entry of await readTrainingLog(folder.log)) {
+      if (entry.samples !== samples) continue;
+      this.#loss = entry.loss ?? this.#loss;
+      if (entry.holdoutLoss !== undefined) this.#measured = { loss: entry.holdoutLoss ?? Number.NaN, samples };
+    }
+    await this.#checkpoint();
   }
 
   /** Removes the checkpoints that the rule does not keep, and links the last and the best. */

@@ -36,6 +36,8 @@ export interface RunOutlook {
   readonly epochs?: number | undefined;
   /** What the element type of the checkpoints may keep of the change: an estimate. Undefined where it keeps all. */
   readonly kept?: KeptChange | undefined;
+  /** Whether `kept` is of weights of the base, not of usual ones. */
+  readonly isSampled: boolean;
   /** Why the warmup does not fit the run. */
   readonly problem?: string | undefined;
   /** What the run will note before its first step, as far as it is known. */
@@ -46,12 +48,12 @@ export interface RunOutlook {
 export const TYPICAL_SAMPLES = 30_000;
 
 /**
- * @param model sizes of the base; `dtype`: element type of its weights
+ * @param model sizes of the base; `dtype`: element type of its weights; `weights`: some of them, by default such as are usual
  * @param data undefined if not all of it is here
  */
 export function runOutlook(
   run: Run,
-  model: RunModel & { readonly dtype?: string | undefined },
+  model: RunModel & { readonly dtype?: string | undefined; readonly weights?: Float32Array | undefined },
   data?: DataSample,
 ): RunOutlook {
   const rows = data?.rows ?? run.samples ?? TYPICAL_SAMPLES;
@@ -61,7 +63,7 @@ export function runOutlook(
   const samples = (steps * sequencesPerStep) / perRow;
   const isKnown = data !== undefined || run.steps !== undefined || (!run.packing && run.samples !== undefined);
   const factors = Array.from({ length: steps }, (_, step) => learningRateFactor(schedule, step, steps));
-  const kept = expectedKept(run, model.dtype, learningRate, factors);
+  const kept = expectedKept(run, model, learningRate, factors);
   const of = {
     ...(data ? { rows: data.rows, epochs: samples / data.rows } : {}),
     isLeast: data?.isLeast ?? false,
@@ -69,6 +71,7 @@ export function runOutlook(
     isMost: data === undefined,
     notes: settings.notes.filter((note) => note !== settings.warmupProblem),
     ...(kept ? { kept } : {}),
+    isSampled: kept !== undefined && model.weights !== undefined,
   };
   if (!isKnown) return { ...of, peak: learningRate };
   return {
@@ -89,12 +92,12 @@ const [WEIGHTS, CHANGES] = [512, 32];
 
 /**
  * What rounding keeps of a change as large as a walk of steps in random directions makes it, each as long as the rate: the root of
- * the sum of the squared rates. With the paper's 1e-7 over 5,000 steps that is 6e-6; its experts changed by about 1e-5. Weights and
- * changes are normal, by their quantiles.
+ * the sum of the squared rates. With the paper's 1e-7 over 5,000 steps that is 6e-6; its experts changed by about 1e-5. Changes, and
+ * weights that are not given, are normal, by their quantiles.
  */
-function expectedKept(
+export function expectedKept(
   { method, save_dtype: saved }: Run,
-  dtype: string | undefined,
+  { dtype, weights: sampled }: { readonly dtype?: string | undefined; readonly weights?: Float32Array | undefined },
   rate: number,
   factors: readonly number[],
 ): KeptChange | undefined {
@@ -104,7 +107,8 @@ function expectedKept(
   const normal = (count: number) => Array.from({ length: count }, (_, i) => normalQuantile((i + 0.5) / count));
   const changes = normal(CHANGES);
   const converter = new Converter();
-  const weights = Float32Array.from(normal(WEIGHTS).flatMap((weight) => changes.map(() => USUAL_WEIGHT * weight)));
+  const usual = sampled ?? normal(WEIGHTS).map((weight) => USUAL_WEIGHT * weight);
+  const weights = Float32Array.from([...usual].flatMap((weight) => changes.map(() => weight)));
   const base = converter.decode(to, converter.encode(to, weights).bytes);
   const exact = base.map((weight, i) => weight + change * (changes[i % CHANGES] ?? 0));
   const rounding = new Rounding(converter);
