@@ -71,7 +71,7 @@ describe("generate", () => {
     const { status, stdout, stderr } = await layergraft(["generate", "model", "-p", "c"], { cwd: root });
     expect({ status, stdout }).toEqual({ status: DONE, stdout: `${ANSWER}\n` });
     expect(stderr).toMatch(
-      /^model: Llama, embedded engine \(the default\), ready in .*\n8 tokens in \d+\.\d s \(\d+\.\d tokens\/s\)\n$/,
+      /^model: Llama, embedded engine \(the default\), ready in .*\nnote: the model has a chat template; pass --chat to .*\n8 tokens in \d+\.\d s \(\d+\.\d tokens\/s\)\n$/,
     );
   });
 

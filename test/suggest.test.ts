@@ -161,7 +161,9 @@ describe("layergraft suggest", () => {
   it("is named by a swap that has the default's layers, and by no other", async () => {
     const roles = experts.slice(experts.indexOf("--task"));
     const swap = await layergraft(["swap", ...roles, "--dry-run"], { cwd: root });
-    expect(swap.stderr).toMatch(/use layergraft suggest, whose --base is the model that both were fine-tuned from\.$/m);
+    expect(swap.stderr).toMatch(
+      /^ {2}layergraft suggest --base BASE --task \S+ --language \S+\nwhere BASE is the model that both were fine-tuned from\.$/m,
+    );
     const based = await layergraft(["swap", ...experts, "--out", "suggesting", "--quiet"], { cwd: root });
     expect(based.stderr).not.toContain("suggest");
     const written = await layergraft(["swap", ...experts, "--out", "suggested"], { cwd: root });
@@ -213,7 +215,7 @@ describe("layergraft suggest", () => {
   it("prints them where no folder is given, and refuses what is no share", async () => {
     const outcome = await layergraft(["suggest", ...experts, "--tau", "0.9"], { cwd: root });
     expect(outcome.stdout).toMatch(/shares-by-layer\n.*0 from the task expert, 0 from the language expert, 16 blended/);
-    expect(outcome.stderr).toMatch(/starting points/);
+    expect(outcome.stderr).toMatch(/^Try paper-default first: .*Pass --out FOLDER to write them as recipes\.$/m);
     await expectRefused(["suggest", ...experts, "--alpha", "2"], root, WRONG_USAGE, /must be a number from 0 to 1/);
   });
 });
