@@ -46,6 +46,7 @@ function declared(program: Command) {
     .option("--linear-only", "leave norms, biases and embeddings at the base's")
     .option("--include <pattern>", "tensors to extract, such as *.self_attn.*; repeatable (default: all)", addToList)
     .option("--exclude <pattern>", "tensors to leave at the base's; repeatable", addToList)
+    .option("--embed-lora", "give the embedding factors, too, in place of saving it whole")
     .option("--save-module <name>", "module to save whole, such as lm_head; repeatable", addToList)
     .option("--seed <n>", "random seed (default: 0)", parseCount)
     .optionsGroup("Output:")
@@ -61,7 +62,7 @@ export function add(program: Command): void {
 
 async function run(options: ReturnType<ReturnType<typeof declared>["opts"]>): Promise<void> {
   const start = performance.now();
-  const { base, rank, energy, linearOnly, include, exclude, saveModule, seed, out, force } = options;
+  const { base, rank, energy, linearOnly, include, exclude, saveModule, embedLora, seed, out, force } = options;
   if (out === undefined && !options.dryRun) {
     throw usageError("Missing --out. Pass --out FOLDER to write the adapter, or --dry-run to print the plan.");
   }
@@ -75,6 +76,7 @@ async function run(options: ReturnType<ReturnType<typeof declared>["opts"]>): Pr
     include,
     exclude,
     saveModules: saveModule,
+    embedLora,
     seed,
   };
   if (out === undefined || options.dryRun) {

@@ -15,7 +15,7 @@ import {
   type StreamOptions,
   totalStatistics,
 } from "../../tensor/streaming/index.js";
-import { changeOf, type ExtractOptions, mostRank, type Pair } from "./plan-extraction.js";
+import { changeOf, type ExtractOptions, isEmbedding, mostRank, type Pair } from "./plan-extraction.js";
 
 // More than a merge's, as sketches of large weights at high ranks take more than streaming does.
 const DECOMPOSITION_MEMORY = 1_000_000_000;
@@ -125,8 +125,10 @@ export async function decompose(
 
 const elementsOf = (pair: Pair | undefined) => elementCount(pair?.shape ?? []);
 
-/** A [rank, in], then B [out, rank]. A matrix that is stored [in, out] is (B A)^T. */
-function forPeft({ rank, left, right }: LowRankFactors, { shape, transposed }: Pair): Float32Array[] {
+/** A [rank, in], then B [out, rank]. A matrix that is stored [in, out], or looked up, is (B A)^T. */
+function forPeft({ rank, left, right }: LowRankFactors, pair: Pair): Float32Array[] {
+  const { shape } = pair;
+  const transposed = pair.transposed || isEmbedding(pair);
   const [rows = 0, columns = 0] = shape;
   return transposed ? [transpose(left, rows, rank), transpose(right, rank, columns)] : [right, left];
 }

@@ -156,6 +156,20 @@ describe("extractAdapter", () => {
     await expect(extract({ model: full, include: ["*.wrong.*"] })).rejects.toThrow(/\*\.wrong\.\*\) matches no tensor/);
   });
 
+  it("gives the embedding factors if it is asked to", async () => {
+    const { result, out } = await extract({ model: full, embedLora: true, rank: 8 });
+    expect(result.saved).not.toContain("model.embed_tokens.weight");
+    const tensors = await readAll(out, ["adapter_model.safetensors"]);
+    // PEFT's embeddings have A [rank, tokens] and B [width, rank].
+    const shapeOf = (side: string) => tensors.get(`base_model.model.model.embed_tokens.lora_embedding_${side}`)?.shape;
+    expect([shapeOf("A"), shapeOf("B")]).toEqual([
+      [expect.any(Number), 24],
+      [8, expect.any(Number)],
+    ]);
+    expect(readJson(out, "adapter_config.json").target_modules).toContain("embed_tokens");
+    expect(largestDifference(await merged(`${base}+${out}`), await merged(full))).toBeLessThan(1e-5);
+  });
+
   it("saves whole the modules that are named", async () => {
     const { result, out } = await extract({ saveModules: ["lm_head", "v_proj"] });
     expect([...result.saved].sort()).toEqual([

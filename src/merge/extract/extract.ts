@@ -27,7 +27,14 @@ import { compileWrite } from "../output/compile.js";
 import { extractionCard } from "../output/model-card.js";
 import { type ChangedPair, decompose, measureChanges, type StoredFactors } from "./decompose.js";
 import { type Extraction, sharesHeatmap, summarize } from "./extraction.js";
-import { type ExtractOptions, moduleOf, type OpenedModels, openModels, type Pair } from "./plan-extraction.js";
+import {
+  type ExtractOptions,
+  isEmbedding,
+  moduleOf,
+  type OpenedModels,
+  openModels,
+  type Pair,
+} from "./plan-extraction.js";
 
 export interface ExtractionOutput {
   /** Folder to write. */
@@ -154,8 +161,9 @@ async function extractInto(
 
 /** Whether matrices are stored [in, out]. @throws MismatchError if some are and others are not */
 function requireOneOrientation(weights: readonly Pair[]): boolean {
-  const isTransposed = weights.some(({ transposed }) => transposed);
-  if (isTransposed && weights.some(({ transposed }) => !transposed)) {
+  const linear = weights.filter((pair) => !isEmbedding(pair));
+  const isTransposed = linear.some(({ transposed }) => transposed);
+  if (isTransposed && linear.some(({ transposed }) => !transposed)) {
     throw new MismatchError("PEFT stores the factors of a model in one orientation:", [
       "some changed matrices are stored [in, out], others [out, in]",
     ]);
@@ -174,9 +182,9 @@ async function writeWeights(
   controls: StreamOptions,
 ): Promise<number> {
   const factors = modules.flatMap(({ name, pair, factors: { rank, offset } }) => {
-    const names = factorNames({ module: name });
+    const names = factorNames({ module: name, isEmbedding: isEmbedding(pair) });
     const [rows = 0, columns = 0] = pair.shape;
-    const [out, input] = pair.transposed ? [columns, rows] : [rows, columns];
+    const [out, input] = pair.transposed || isEmbedding(pair) ? [columns, rows] : [rows, columns];
     return [
       { name: names.a, dtype: "F32" as const, shape: [rank, input], offset },
       { name: names.b, dtype: "F32" as const, shape: [out, rank], offset: offset + 4 * rank * input },

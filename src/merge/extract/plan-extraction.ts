@@ -28,6 +28,8 @@ export interface ExtractOptions extends StreamOptions, SourceOptions {
   readonly exclude?: readonly string[] | undefined;
   /** Modules to save whole in place of factors: names such as `lm_head`, or of tensors, with `*` for any text. Default: none. */
   readonly saveModules?: readonly string[] | undefined;
+  /** Give the embedding factors, too, unless the head is tied to it. Default: false, it is saved whole. */
+  readonly embedLora?: boolean | undefined;
   /** Seed of the decomposition. Default: 0. */
   readonly seed?: number | undefined;
   /** Maximum bytes of all buffers together. Default: 1 GB, or what the largest decomposition needs. */
@@ -90,6 +92,8 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
     throw RecipeError.at({ field: "saveModules" }, `${name} is not a module of the model. Name one such as lm_head.`);
   }
   const isWhole = ({ tensor }: Pair) => saveModules.some((name) => isOf(name, tensor));
+  const isLookedUp = (pair: Pair) => options.embedLora === true && !root.lead.checkpoint.tied && isEmbedding(pair);
+  const hasFactors = (pair: Pair) => (isLinear(pair) || isLookedUp(pair)) && !isWhole(pair);
   const pairs = [...root.tensors].flatMap(([tensor, own]): Pair[] => {
     if (!isAmong(tensor, include) || isAmong(tensor, exclude)) return [];
     const other = operand.tensors.get(tensor);
@@ -101,8 +105,8 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
     base: root,
     warnings: unrelated,
     model: typeof source === "string" ? operand.lead.checkpoint.name : `a recipe (${source.method})`,
-    linear: pairs.filter((pair) => isLinear(pair) && !isWhole(pair)),
-    others: pairs.filter((pair) => !isLinear(pair) || isWhole(pair)),
+    linear: pairs.filter(hasFactors),
+    others: pairs.filter((pair) => !hasFactors(pair)),
   };
 }
 
@@ -111,6 +115,9 @@ function isLinear({ tensor, shape, layer, part }: Pair): boolean {
   const isRouter = part === "router" || part === "shared_expert_gate";
   return tensor.endsWith(".weight") && shape.length === 2 && (layer !== null || part === "lm_head") && !isRouter;
 }
+
+/** Whether a matrix has a row by token, whose factors PEFT names and turns otherwise. */
+export const isEmbedding = ({ part }: Pick<Pair, "part">): boolean => part === "embed_tokens";
 
 /** The model's value less the base's. */
 export function changeOf({ value, model }: Pair): Value {

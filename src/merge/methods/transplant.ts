@@ -24,7 +24,7 @@ const approximation = () => ({
   subword_method: z
     .enum(["mean", "sum", "weighted_mean", "first_last"])
     .default("mean")
-    .describe("how the tokens of a text make a row; `first_last` takes the last one's, in the head the first one's"),
+    .describe("sum that the tokens of a text make; `first_last` takes the last one's row, in the head the first one's"),
   magikarp: z
     .boolean()
     .default(false)
