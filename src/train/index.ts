@@ -1,4 +1,5 @@
 export { describeKept } from "../kernels/index.js";
+export { expectedNotes, keptNotes } from "./kept-notes.js";
 export { planLora } from "./loop/lora.js";
 export { Optimizer } from "./loop/optimizer.js";
 export { TrainableDecoder } from "./loop/trainable.js";
@@ -9,14 +10,13 @@ export { type DataSample, type RunOutlook, runOutlook, TYPICAL_SAMPLES } from ".
 export { PRESET_NAMES, presetFields } from "./run/presets.js";
 export { checkRun, type FieldText, readRun, runFields, runJsonSchema } from "./run/run-file.js";
 export { dataOf, type Run, type RunInput } from "./run/run-schema.js";
-export { sampleWeights } from "./run/sample-weights.js";
 export { settleRun } from "./run/run-settings.js";
+export { sampleWeights } from "./run/sample-weights.js";
 export { describeSchedule, rateText } from "./run/schedule.js";
 export { resolveSelection } from "./run/selection.js";
 export { estimateTraining, requireTrainingMemory, type TrainingUse } from "./train-memory.js";
 export {
   handOverRun,
-  keptNotes,
   type PreparedRun,
   prepareRun,
   type RunOptions,

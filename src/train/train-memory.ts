@@ -5,6 +5,7 @@ import {
   arenaBytes,
   derivedLogitsBytes,
   fitsIn,
+  type MemoryAdvice,
   type MemoryEstimate,
   programBytes,
   requireMemory,
@@ -25,6 +26,8 @@ export interface TrainingUse {
   readonly lora?: LoraPlan | undefined;
   /** Sequences of a batch. */
   readonly texts: number;
+  /** Batches of a step, which advice names. Default: 1. */
+  readonly accumulation?: number | undefined;
   /** Tokens of a sequence. */
   readonly tokens: number;
   /** Whether a held-out loss is measured, in a session of its own. Default: false. */
@@ -35,8 +38,8 @@ export interface TrainingUse {
 const STATE_COPIES = 3;
 /** Weights, gradients and two moments, each as float32. */
 const TRAINED_COPIES = 4;
-/** Tokens of a sequence that is too short to train on. */
-const FEW_TOKENS = 16;
+/** Lengths of sequences that advice names; the last is too short to train on. */
+const SHORTER = [512, 256, 128, 64, 32, 16];
 /** Node.js, ONNX Runtime and its arenas. Measured, docs/machines.md. */
 const PROGRAM = 250e6;
 
@@ -75,20 +78,28 @@ export function requireTrainingMemory(source: ModelSource, use: TrainingUse): Me
   // One token is a lower bound, before the data is read.
   const batch = use.tokens > 1 ? `, ${use.texts} x ${use.tokens} tokens at once,` : "";
   const what = `${method} training of ${name}${batch}`;
-  const advice = (free: FreeMemory) => {
+  const advice = (free: FreeMemory): MemoryAdvice => {
     const fits = (other: Partial<TrainingUse>) => {
       return fitsIn(estimateTraining(source, { ...use, ...other }), free);
     };
-    if (fits({ texts: 1 })) return { text: "Use a smaller batch, with accumulation for the rest." };
+    if (use.texts > 1 && fits({ texts: 1 })) {
+      const value = `${use.texts * (use.accumulation ?? 1)}`;
+      return { text: "Use a smaller batch, with accumulation for the rest.", option: "batch", value };
+    }
     if (use.method === "full" && fits({ texts: 1, method: "lora", trained: undefined, lora: undefined }))
-      return { text: "Use the method lora, and a small batch." };
-    if (fits({ texts: 1, tokens: FEW_TOKENS })) return { text: "Use shorter sequences (sequence_length)." };
+      return { text: "Use the method lora, and a small batch.", option: "method" };
+    const shorter = SHORTER.find((tokens) => tokens < use.tokens && fits({ texts: 1, tokens }));
+    if (shorter !== undefined)
+      return { text: "Use shorter sequences (sequence_length).", option: "sequenceLength", value: `${shorter}` };
     const tensors = [...source.tensors.values()];
     const last = tensors.reduce((most, { layer }) => Math.max(most, layer ?? 0), 0);
     const inLast = tensors.filter(({ layer }) => layer === last).map(({ tensor }) => tensor);
     if (fits({ texts: 1, trained: new Set(inLast), lora: undefined }))
-      return { text: "Train some of the layers (train), and a small batch." };
-    return { text: "Use a smaller model, or hand it over to a machine with more memory (engine: trl)." };
+      return { text: "Train some of the layers (train), and a small batch.", option: "train", value: `${last}` };
+    return {
+      text: "Use a smaller model, or hand it over to a machine with more memory (engine: trl).",
+      option: "engine",
+    };
   };
   const estimate = estimateTraining(source, use);
   requireMemory({ what, estimate, advice });

@@ -4,7 +4,7 @@ import type { MemoryEstimate } from "../engine/memory/index.js";
 import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
-import { describeKept, type KeptChange, losesChange } from "../kernels/index.js";
+import type { KeptChange } from "../kernels/index.js";
 import { longestOf } from "../kit/arrays/index.js";
 import { digestOfFile, exists, requireOutside } from "../kit/files/index.js";
 import { CheckpointError, type Progress, RecipeError } from "../kit/index.js";
@@ -17,6 +17,7 @@ import type { SetCounts } from "./data/counts.js";
 import { dataWarnings } from "./data/data-warnings.js";
 import type { DataInput } from "./data/declaration.js";
 import { type PreparedData, prepareData } from "./data/prepare.js";
+import { keptBySample, keptNotes } from "./kept-notes.js";
 import { type LoraPlan, leftOutOfLora, loraBase, planLora } from "./loop/lora.js";
 import { type MaskPlan, measureMasks, planMasks } from "./loop/masks.js";
 import { findState } from "./loop/state.js";
@@ -51,6 +52,8 @@ export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "set
   readonly mask?: MaskPlan | undefined;
   /** What the embedded engine takes; with `checkMemory`. */
   readonly memory?: MemoryEstimate | undefined;
+  /** What the element type of the checkpoints may keep of the change: an estimate. Undefined where it keeps all. */
+  readonly kept?: KeptChange | undefined;
   readonly notes: readonly string[];
   /** What of the data keeps the model from learning it; usually empty. */
   readonly warnings: readonly string[];
@@ -104,12 +107,6 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
 async function startOf(out: string): Promise<Date | undefined> {
   const { started } = (await findState(join(out, RUN_FILES.states))) ?? {};
   return started === undefined ? undefined : new Date(started);
-}
-
-/** What to know of a saved model whose element type loses much of what was trained. */
-export function keptNotes(kept: KeptChange | null | undefined): string[] {
-  if (!kept || !losesChange(kept)) return [];
-  return [`saving as ${describeKept(kept)}. Set save_dtype: float32 to keep all of it`];
 }
 
 export interface HandOverOptions
@@ -228,8 +225,9 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   const loraOf = (part: ReadonlySet<string>) =>
     run.method === "lora" ? planLora(part, loraBase(source, spec, stored), run.lora ?? LORA_DEFAULTS) : undefined;
   const requireMemory = (part: ReadonlySet<string>, tokens: number) => {
-    const use = { method: run.method, trained: part, lora: loraOf(part), heldOut: run.holdout !== undefined };
-    return checkMemory ? requireTrainingMemory(source, { ...use, texts: run.batch, tokens }) : undefined;
+    const { method, batch: texts, accumulation } = run;
+    const use = { method, trained: part, lora: loraOf(part), heldOut: run.holdout !== undefined, accumulation };
+    return checkMemory ? requireTrainingMemory(source, { ...use, texts, tokens }) : undefined;
   };
   // Without packing, a batch is as wide as its longest example, which may be far shorter.
   if (chosen) requireMemory(chosen, run.packing ? sequenceLength : 1);
@@ -270,18 +268,9 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   const settings = settleRun(run, model, sizeOf(streams));
   const lora = loraOf(trained);
   const mask = run.mask && planMasks(await openChange(run.mask.from, options), trained, run.mask.share);
-  return {
-    base,
-    source,
-    settings,
-    trained,
-    lora,
-    mask,
-    streams,
-    memory,
-    notes: [...notes, ...settings.notes],
-    warnings,
-  };
+  const kept = checkpoint && (await keptBySample(run, checkpoint, trained, settings));
+  const all = [...notes, ...settings.notes];
+  return { base, source, settings, trained, lora, mask, streams, memory, kept, notes: all, warnings };
 }
 
 /** The change of a first run. @throws RecipeError if it is not of the same architecture as the base */

@@ -23,7 +23,7 @@ import {
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
-import { closest, commandLine } from "../../kit/printing/index.js";
+import { asField, closest, commandLine } from "../../kit/printing/index.js";
 import { reportExperiment } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {
@@ -133,7 +133,8 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
   const { name, recipe } = findRecipe(row, gatherReport(experiment, status), status);
   const output = { ...rest, ...(out === undefined ? {} : { out }) };
   info(flags, `Exporting ${name}`);
-  if (format === undefined) return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) });
+  if (format === undefined)
+    return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) }, undefined, asField);
   const encoding = { ...(type === undefined ? {} : { type }), ...(tensorType === undefined ? {} : { tensorType }) };
   await runExport(recipe, { ...output, format, ...encoding });
 }

@@ -21,6 +21,7 @@ import {
   checkRun,
   describeKept,
   describeSchedule,
+  expectedNotes,
   type FieldText,
   handOverRun,
   keptNotes,
@@ -36,6 +37,7 @@ import {
   type TrainProgress,
   trainRun,
 } from "../../train/index.js";
+import { asFlag } from "../shared/advice.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
   elapsed,
@@ -224,7 +226,7 @@ function titleOf({ method, out, base }: Run): string {
 }
 
 function describeRun(run: Run, prepared: PreparedRun): string[] {
-  const { settings, trained, lora, mask, memory, source, streams, notes } = prepared;
+  const { settings, trained, lora, mask, memory, source, streams, kept, notes } = prepared;
   const parameters = [...trained].reduce((sum, name) => sum + sizeOf(source.tensors.get(name)?.shape ?? []), 0);
   const layers = [...new Set([...trained].flatMap((name) => source.tensors.get(name)?.layer ?? []))].sort(
     (a, b) => a - b,
@@ -248,7 +250,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
     `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
     `learning rate ${settings.learningRate}, ${describeSchedule(settings.schedule, settings.steps)}`,
     ...(memory ? [`needs ${describeNeed(memory)}; ${describeFree(freeMemory())}`] : []),
-    ...notes.map((note) => `note: ${note}`),
+    ...[...notes, ...expectedNotes(kept, asFlag)].map((note) => `note: ${note}`),
   ];
 }
 
@@ -314,7 +316,10 @@ function lossesOf(counts: SetCounts): string[] {
   ];
 }
 
-function summaryOf(run: Run, { settings, trained, lora, streams, memory, notes, warnings }: PreparedRun): unknown {
+function summaryOf(
+  run: Run,
+  { settings, trained, lora, streams, memory, kept, notes, warnings }: PreparedRun,
+): unknown {
   return {
     run,
     settings,
@@ -322,6 +327,7 @@ function summaryOf(run: Run, { settings, trained, lora, streams, memory, notes, 
     ...(lora ? { factors: lora.modules.map(({ module }) => module) } : {}),
     data: Object.fromEntries(streams.map(({ name, counts }) => [name, counts])),
     memory,
+    kept,
     notes,
     warnings,
   };
@@ -356,13 +362,14 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
 
 function describeResult(result: RunResult, time: string): string[] {
   const { last, best, bestLoss, kept, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
+  const lossy = keptNotes(kept, asFlag);
   return [
     `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}${loss === null ? "" : `; loss ${loss.toFixed(4)}`}${stoppedEarly ? "; stopped early, as the held-out loss stopped improving" : ""}`,
     `last  ${last}`,
     ...(best ? [`best  ${best} (held-out loss ${bestLoss?.toFixed(4)})`] : []),
     ...(merged ? [`merged  ${merged}`] : []),
     ...(reverted ? [`reverted  ${reverted}`] : []),
-    ...(kept ? [`saved  ${describeKept(kept)}`] : []),
-    ...keptNotes(kept).map((note) => `warning: ${note}`),
+    ...(lossy.length > 0 || !kept ? [] : [`saved  ${describeKept(kept)}`]),
+    ...lossy.map((note) => `warning: ${note}`),
   ];
 }

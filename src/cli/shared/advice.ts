@@ -1,6 +1,7 @@
 // What to do about an error in flags: the library's errors name their option, and this words it.
 
 import type { LayergraftError } from "../../kit/index.js";
+import type { SayField } from "../../kit/printing/index.js";
 
 /** By option of the library: what to pass, with VALUE for the error's. A command gets the parts whose flags it has. */
 const ADVICE: Readonly<Record<string, readonly string[]>> = {
@@ -11,15 +12,19 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
   asMergekit: ["pass --as-mergekit to ignore what mergekit ignores"],
   backend: ["pass --backend engine to use it"],
   base: ["pass it with --base"],
+  batch: ["pass --batch 1 --accumulation VALUE"],
   chat: ["leave out --chat"],
   data: ["pass a folder that has it with --data FOLDER"],
   dtype: ["pass --dtype bfloat16"],
+  engine: ["pass --engine trl to hand it over"],
   force: ["pass --force to replace it", "choose another --out"],
   from: ["pass --from A --from B, or --from A --base C"],
   host: ["choose another --host"],
   limit: ["leave out --limit"],
+  llama: ["pass --backend llama"],
   llamaType: ["pass --backend llama --type VALUE"],
   linearOnly: ["pass --linear-only to leave them so"],
+  method: ["pass --method lora --batch 1"],
   model: ["choose one with --model"],
   moved: ["if it moved, pass --source ID=FOLDER"],
   out: ["choose another --out"],
@@ -27,10 +32,15 @@ const ADVICE: Readonly<Record<string, readonly string[]>> = {
   private: ["leave out --private"],
   python: ["choose another with --python"],
   resume: ["pass --resume to continue", "pass --force to start again"],
+  sequenceLength: ["pass --sequence_length VALUE"],
   tensorTypes: ["leave out --tensor-type"],
   tokenizer: ["pass its folder with --tokenizer"],
+  train: ['pass --train "layers VALUE" --batch 1'],
   unsafeCode: ["pass --unsafe-code to execute them anyway"],
 };
+
+/** Advice on a field of a recipe or a run, as a flag of a command: `Pass --dtype float32`. */
+export const asFlag: SayField = (field, value) => `Pass --${field} ${value}`;
 
 /**
  * An error's message with what to do.

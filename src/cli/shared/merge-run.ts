@@ -3,10 +3,18 @@
 import { layerStrip, type Palette } from "../../figures/index.js";
 import type { HubAccess } from "../../formats/checkpoint/index.js";
 import { defined, groupBy, usageError } from "../../kit/index.js";
-import { commandLine, formatBytes, formatCount, formatPercent, plural } from "../../kit/printing/index.js";
+import {
+  commandLine,
+  formatBytes,
+  formatCount,
+  formatPercent,
+  plural,
+  type SayField,
+} from "../../kit/printing/index.js";
 import { methodOf, outputSchema, type Plan, type RecipeInput } from "../../merge/index.js";
 import { measuredOwnership, type PlanSummary, pinsOfRun, sourceLabels, writeNotes } from "../../merge/output/index.js";
 import { type MergePlan, planMerge } from "../../verbs/index.js";
+import { asFlag } from "./advice.js";
 import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
 import {
   elapsed,
@@ -61,11 +69,15 @@ export function outputFields(options: MergeOptions): Partial<RecipeInput> {
   return defined({ ...recipeFields(FLAGS, options), tensors });
 }
 
-/** @param further what the dry run's JSON says beside the plan */
+/**
+ * @param further what the dry run's JSON says beside the plan
+ * @param set how advice sets a field of the recipe
+ */
 export async function runMerge(
   recipe: RecipeInput | ((hub: HubAccess) => Promise<MergePlan>),
   options: MergeOptions,
   further: () => Promise<object> = async () => ({}),
+  set: SayField = asFlag,
 ): Promise<void> {
   const start = performance.now();
   await checkPushFlags(options);
@@ -102,7 +114,7 @@ export async function runMerge(
     const owned = measuredOwnership(plan, new Map(Object.entries(result.measured)));
     info(options, ["", ...layerStrip(named(owned, plan), paletteFor(process.stderr)), ""].join("\n"));
   }
-  for (const note of writeNotes(result, plan)) info(options, `note: ${note}`);
+  for (const note of writeNotes(result, plan, set)) info(options, `note: ${note}`);
   if (result.alreadyComplete) {
     print(`${options.out} is already complete`);
     info(options, "Sizes and other files are as recorded; layergraft verify compares the weights, too.");

@@ -198,7 +198,8 @@ export function estimateInputs(
  * @throws LayergraftError code `memory`
  */
 export function requireEngineMemory(source: SizedModel, use: MemoryUse): void {
-  const advice = () => ({ text: "Use the backend llama, which needs less, a smaller model, or more memory." });
+  const text = "Use the backend llama, which needs less, a smaller model, or more memory.";
+  const advice = () => ({ text, option: "llama" });
   requireMemory({ what: `${source.name} in float32`, estimate: estimateEngine(source, use), advice });
 }
 

@@ -7,6 +7,7 @@ import { cacheBytes, type DecoderSpec, FLOAT32, readSpec } from "../../engine/mo
 import { readGgufHeader } from "../../formats/gguf/index.js";
 import { encodedBytes } from "../../kernels/index.js";
 import { elementCount } from "../../kit/index.js";
+import type { FreeMemory } from "../../kit/memory/index.js";
 import type { GgufPlan } from "../gguf/plan-gguf.js";
 import { contextSize, READ_TOKENS } from "./sequences.js";
 
@@ -50,6 +51,33 @@ export function estimateGguf(path: string, source: ModelSource | undefined, use:
   if (source) return estimate(readSpec(source.config, source.tensors.keys(), "export"), { bytes, repacked }, use);
   const weights = bytes + repacked;
   return summed({ weights, program: PROGRAM });
+}
+
+/** Bits of a weight in q4_k_m, on average. */
+const SMALL_BITS = 4.85;
+
+interface SizedTensor {
+  readonly name: string;
+  readonly type: string;
+  readonly shape: readonly number[];
+  /** Undefined if its type is unknown. */
+  readonly bytes: number | undefined;
+}
+
+/** Tensors of a planned export. */
+export const tensorsOf = ({ tensors }: GgufPlan): SizedTensor[] =>
+  tensors.map(({ name, shape, encoding }) => {
+    return { name, shape, type: encoding, bytes: encodedBytes(encoding, elementCount(shape)) };
+  });
+
+/** Whether a model that does not fit would, with the matrices of its layers as q4_k_m, which are in memory twice. */
+export function fitsSmaller(needed: MemoryEstimate, tensors: readonly SizedTensor[], free: FreeMemory): boolean {
+  const matrices = tensors.filter(({ name, shape }) => name.startsWith("blk.") && shape.length > 1);
+  const saved = matrices.reduce((sum, { name, type, shape, bytes = 0 }) => {
+    const now = bytes * (isRepacked(name, type) ? 2 : 1);
+    return sum + Math.max(0, now - (2 * SMALL_BITS * elementCount(shape)) / 8);
+  }, 0);
+  return saved > 0 && needed.total - saved <= free.bytes;
 }
 
 /** Rows of the embedding are read, so it stays as it is. */

@@ -25,13 +25,14 @@ import {
   modelCacheSettings,
 } from "../../kit/files/index.js";
 import { type CallOptions, CancelledError, CheckpointError, LayergraftError } from "../../kit/index.js";
+import type { FreeMemory } from "../../kit/memory/index.js";
 import { planGguf } from "../gguf/plan-gguf.js";
 import type { FileType } from "../gguf/tensor-types.js";
 import { writeGguf } from "../gguf/write-gguf.js";
 import { DEFAULT_TYPE, isGguf, namedBackend } from "./choose-backend.js";
 import { ggufTemplate, ggufText } from "./gguf-text.js";
 import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
-import { estimateExport, estimateGguf } from "./llama-memory.js";
+import { estimateExport, estimateGguf, fitsSmaller, tensorsOf } from "./llama-memory.js";
 import { llamaModel } from "./llama-model.js";
 
 export interface OpenLlamaOptions
@@ -67,7 +68,7 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
   const header = readGgufHeader(path);
   requireModelFile(header, path);
-  const { metadata } = header;
+  const { metadata, tensors } = header;
   const generation = generationOf(options, () => readGenerationConfig(ggufGeneration({ metadata }), path));
   if (options.chat) {
     const chatTemplate = async () => ggufTemplate(path, metadata.get("tokenizer.chat_template"));
@@ -76,7 +77,12 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   // llama.cpp runs families that the engine does not read.
   const described = await openModelSource(path).catch(() => undefined);
   const estimateFor = (use: MemoryUse) => estimateGguf(path, described, use);
-  requireMemory({ what: basename(path), estimate: estimateFor({}), advice: adviceFor(undefined) });
+  const estimate = estimateFor({});
+  const advice = (free: FreeMemory) =>
+    fitsSmaller(estimate, tensors, free)
+      ? { text: "Use a file with a smaller type, such as q4_k_m." }
+      : { text: "Use a smaller model." };
+  requireMemory({ what: basename(path), estimate, advice });
   const opened = await openFile(library, path, options);
   const text = await ggufText(path, opened.file, opened.vocabularySize);
   const model = llamaModel({ ...options, ...opened, library, notes: [], estimate: estimateFor });
@@ -88,7 +94,12 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
   const headers = options.opened ?? (await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "plan" } }));
   const estimateFor = (use: MemoryUse) => estimateExport(planned, use);
   let planned = await planGguf(headers, { type });
-  requireMemory({ what: `${headers.name} as ${type}`, estimate: estimateFor({}), advice: adviceFor(type) });
+  const estimate = estimateFor({});
+  const advice = (free: FreeMemory): MemoryAdvice =>
+    fitsSmaller(estimate, tensorsOf(planned), free)
+      ? { text: "Use a smaller type.", option: "llamaType", value: "q4_k_m" }
+      : { text: "Use a smaller model." };
+  requireMemory({ what: `${headers.name} as ${type}`, estimate, advice });
   const opened = isHere(headers)
     ? headers
     : await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
@@ -130,15 +141,6 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
 /** What a model's own settings change, unless they are left out. */
 async function generationOf<T>({ generationConfig = true }: OpenLlamaOptions, read: () => T) {
   return generationConfig ? read() : undefined;
-}
-
-/** What to do about a model that llama.cpp has no memory for. @param type of its weights; undefined for a GGUF file */
-function adviceFor(type: FileType | undefined): () => MemoryAdvice {
-  return () => {
-    if (type === undefined) return { text: "Use a file with a smaller type, such as q4_k_m." };
-    if (type === "q4_k_m" || type === "q4_0") return { text: "Use a smaller model." };
-    return { text: "Use a smaller type.", option: "llamaType", value: "q4_k_m" };
-  };
 }
 
 /** What is known before a model is exported for llama.cpp. */

@@ -13,6 +13,7 @@ export {
 } from "./format.js";
 export { installCommand } from "./install-command.js";
 export { removedAdvice } from "./removed.js";
+export { asField, type SayField } from "./say-field.js";
 export { redactor } from "./secrets.js";
 export { closest, didYouMean, suggestName } from "./spelling.js";
 export { endLine, shellQuote, visible, write } from "./terminal.js";

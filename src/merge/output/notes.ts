@@ -1,15 +1,20 @@
 // What a person should know about a result that was written or pushed.
 import { describeKept, losesChange } from "../../kernels/index.js";
-import { formatPercent } from "../../kit/printing/index.js";
+import { asField, formatPercent, type SayField } from "../../kit/printing/index.js";
 import { methodOf, type Plan } from "../recipe/recipe.js";
 import type { ExecuteResult } from "./execute-plan.js";
 import type { PushResult } from "./push.js";
 import { sourceLabels } from "./summary.js";
 
-export function writeNotes({ kept, changedShare, equalTo, rounding }: ExecuteResult, plan: Plan): string[] {
-  const notes = keptNotes(kept, plan);
+/** @param set how advice sets a field; default as in a file */
+export function writeNotes(
+  { kept, changedShare, equalTo, rounding }: ExecuteResult,
+  plan: Plan,
+  set: SayField = asField,
+): string[] {
+  const notes = keptNotes(kept, plan, set);
   if (rounding) {
-    const advice = losesChange(rounding) ? ". Set dtype: float32 to keep all of it" : "";
+    const advice = losesChange(rounding) ? `. ${set("dtype", "float32")} to keep all of it` : "";
     notes.push(`rounding to ${describeKept(rounding)}${advice}`);
   }
   if (changedShare !== null) {
@@ -22,7 +27,7 @@ export function writeNotes({ kept, changedShare, equalTo, rounding }: ExecuteRes
 }
 
 /** Of thresholds that keep at least a point more than the recipe asks for. */
-function keptNotes(kept: ExecuteResult["kept"], plan: Plan): string[] {
+function keptNotes(kept: ExecuteResult["kept"], plan: Plan, set: SayField): string[] {
   const more = kept.filter((one) => one.kept - one.asked > 0.01);
   if (more.length === 0) return [];
   const labels = sourceLabels(plan);
@@ -30,7 +35,7 @@ function keptNotes(kept: ExecuteResult["kept"], plan: Plan): string[] {
   const shares = more.map(
     (one) => `${formatPercent(one.kept)} of the changes of ${whose(one.of)} instead of ${formatPercent(one.asked)}`,
   );
-  const cut = "cutoff" in methodOf(plan.recipe).schema.shape ? " Set cutoff: exact for the exact share." : "";
+  const cut = "cutoff" in methodOf(plan.recipe).schema.shape ? ` ${set("cutoff", "exact")} for the exact share.` : "";
   return [`keeps ${shares.join(" and ")}, because all changes that equal the threshold are kept.${cut}`];
 }
 

@@ -2,8 +2,15 @@
 import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 import { Answerer } from "../../kit/index.js";
+import { freeMemory } from "../../kit/memory/index.js";
 import { type StateToWrite, writeState } from "./state.js";
 import type { StateAnswers } from "./state-thread.js";
+
+/** Bytes that a copy may take: half of what is free, or what LAYERGRAFT_MEMORY leaves of the whole process. */
+function roomForCopy(): number {
+  const { bytes, limit } = freeMemory();
+  return limit === "setting" ? bytes - process.memoryUsage.rss() : bytes / 2;
+}
 
 /** One state at a time, as each is a copy of weights and moments: 12 bytes for each number that is trained. */
 export class BackgroundStates {
@@ -34,7 +41,7 @@ export class BackgroundStates {
     };
     const parameters = [...state.parameters];
     const bytes = parameters.reduce((sum, { weights }) => sum + 3 * weights.byteLength, 0);
-    if (bytes > process.availableMemory() / 2) {
+    if (bytes > roomForCopy()) {
       await writeState(this.#states, { ...state, parameters });
       return done();
     }

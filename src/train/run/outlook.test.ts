@@ -33,6 +33,17 @@ describe("runOutlook", () => {
     expect(small).toBeLessThan(0.15);
     expect(large).toBeGreaterThan(0.8);
     expect(kept({ save_dtype: "float16" })?.elements).toBeGreaterThan(small ?? 1);
+    // A weight of 0.02 moves by one rounding of 2^-14 where one of 2 does not.
+    const kind = { ...LLAMA, weights: Float32Array.of(0.02, 2) };
+    const run = checkRun({
+      base: "b",
+      out: "o",
+      data: "rows.jsonl",
+      preset: "paper/swahili-3",
+      optimizer: { lr: 1e-5 },
+    });
+    const found = runOutlook(run, kind);
+    expect([found.isSampled, found.kept?.elements]).toEqual([true, expect.closeTo(0.5, 1)]);
     expect([kept({ save_dtype: "float32" }), kept({ method: "lora" })]).toEqual([undefined, undefined]);
   });
 });
