@@ -60,7 +60,7 @@ export interface Evaluation {
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const { backend, sandbox, out, resume = false } = options;
-  const started = new Date();
+  const [started, began] = [new Date(), performance.now()];
   const settings: EvaluationSettings = {
     limit: options.limit ?? null,
     seed: options.seed ?? 0,
@@ -126,7 +126,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     const results: Results = { ...common, tasks };
     await folder?.writeResults(results, shared, {
       started: started.toISOString(),
-      seconds: (Date.now() - started.getTime()) / 1000,
+      seconds: (performance.now() - began) / 1000,
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
       url: options.url ?? null,
