@@ -16,6 +16,7 @@ import { benchmarkQuantize } from "./quantize.js";
 import { benchmarkRanks } from "./ranks.js";
 import { benchmarkReal } from "./real/main.js";
 import { benchmarkServe } from "./serve.js";
+import { benchmarkSignals } from "./signals.js";
 import { benchmarkSwap } from "./swap.js";
 import { benchmarkTrain } from "./train.js";
 
@@ -31,6 +32,7 @@ const benchmarks = {
   eval: benchmarkEval,
   train: benchmarkTrain,
   serve: benchmarkServe,
+  signals: benchmarkSignals,
   experts: benchmarkExperts,
   llama: benchmarkLlama,
   export: benchmarkExport,

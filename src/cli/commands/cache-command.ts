@@ -39,7 +39,7 @@ export function add(program: Command): void {
           rows: entries.map(({ path, kind, bytes: size, used, isPartial, model }) => [
             `${basename(dirname(path))}/${basename(path).slice(0, SHOWN_DIGITS)}...`,
             formatBytes(size),
-            `${formatDuration((Date.now() - used) / 1000)} ago`,
+            `${formatDuration(Math.max(0, Date.now() - used) / 1000)} ago`,
             MADE_FOR[kind],
             isPartial ? "not complete" : (model ?? ""),
           ]),

@@ -105,7 +105,7 @@ describe("Retry-After", () => {
     const reply = (count: number) =>
       count === 1 ? { status: 429, headers: { "retry-after": "0.3" } } : { good: true };
     const { server, http } = await setUp((_, count) => reply(count));
-    const [start, now] = [Date.now(), vi.spyOn(Date, "now")];
+    const [start, now] = [performance.now(), vi.spyOn(performance, "now")];
     now.mockReturnValue(start);
     sleeps.held = [];
     const { held } = sleeps;

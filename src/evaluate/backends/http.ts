@@ -138,7 +138,7 @@ export class HttpClient {
     body: string | undefined,
     signal: AbortSignal | undefined,
   ): Promise<unknown> {
-    for (let left = this.#pausedUntil - Date.now(); left > 0; left = this.#pausedUntil - Date.now()) {
+    for (let left = this.#pausedUntil - performance.now(); left > 0; left = this.#pausedUntil - performance.now()) {
       await pause(left / 1000, signal);
     }
     const place = `${this.url}${path}`;
@@ -159,7 +159,7 @@ export class HttpClient {
         const wait = formatDuration(seconds);
         throw new LayergraftError("server", `${place} asks to retry after ${wait}`, { option: "resume" });
       }
-      this.#pausedUntil = Math.max(this.#pausedUntil, Date.now() + seconds * 1000);
+      this.#pausedUntil = Math.max(this.#pausedUntil, performance.now() + seconds * 1000);
     }
     throw new ServerError(`${place} answered ${status}: ${this.#describe(text)}`, status);
   }

@@ -12,11 +12,11 @@ const [folder] = process.argv.slice(2);
 const controller = new AbortController();
 for (const signal of END_SIGNALS) process.once(signal, () => controller.abort());
 
-let printed = 0;
+let printed = Number.NEGATIVE_INFINITY;
 function printProgress(share: number, what: string): void {
-  if (Date.now() - printed < INTERVAL) return;
-  printed = Date.now();
-  write(process.stdout, `${new Date(printed).toISOString()} ${Math.round(100 * share)}% ${what}\n`);
+  if (performance.now() - printed < INTERVAL) return;
+  printed = performance.now();
+  write(process.stdout, `${new Date().toISOString()} ${Math.round(100 * share)}% ${what}\n`);
 }
 
 if (folder === undefined) {
