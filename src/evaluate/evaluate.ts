@@ -64,11 +64,7 @@ export interface Evaluation {
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const { backend, sandbox, out, resume = false } = options;
-<<<<<<< HEAD
   const start = performance.now();
-=======
-  const [started, began] = [new Date(), performance.now()];
->>>>>>> ends67
   const settings: EvaluationSettings = {
     limit: options.limit ?? null,
     seed: options.seed ?? 0,
@@ -139,13 +135,8 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     }
     const results: Results = { ...common, tasks };
     await folder?.writeResults(results, shared, {
-<<<<<<< HEAD
       started: now.toISOString(),
       seconds: (performance.now() - start) / 1000,
-=======
-      started: started.toISOString(),
-      seconds: (performance.now() - began) / 1000,
->>>>>>> ends67
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
       url: options.url ?? null,
