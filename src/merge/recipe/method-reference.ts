@@ -1,5 +1,11 @@
 // Recipe fields as data for `layergraft methods`, docs/methods.md and the JSON Schema, from the methods' schemas.
-import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../kit/settings/index.js";
+import {
+  type JsonSchema,
+  jsonSchemaOf,
+  type SchemaField,
+  schemaFields,
+  shareDefinitions,
+} from "../../kit/settings/index.js";
 import { METHOD_GROUPS, METHODS, USED_MOST } from "../methods/index.js";
 import type { Method } from "../methods/method.js";
 import { outputSchema } from "./recipe.js";
@@ -51,7 +57,7 @@ export function recipeJsonSchema(): JsonSchema {
       title: `recipe of ${name}`,
     };
   });
-  return {
+  return shareDefinitions({
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "layergraft recipe",
     oneOf: whole,
@@ -63,5 +69,5 @@ export function recipeJsonSchema(): JsonSchema {
       recipe: { oneOf: definitions.map(([name]) => ({ $ref: `#/$defs/${name}` })) },
       ...Object.fromEntries(definitions),
     },
-  };
+  });
 }
