@@ -22,7 +22,7 @@ export const transplant = defineMethod({
   tag: "tokenizer-transplant",
   fields: () => ({
     task: sourceField("model that gets the tokenizer").refine(...MODEL_ONLY),
-    tokenizer: sourceField("model whose tokenizer it gets, with weights").refine(...MODEL_ONLY),
+    tokenizer: sourceField("model whose tokenizer it gets, with weights", "tokenizer").refine(...MODEL_ONLY),
     k: z.int().min(1).max(1024).default(64).describe("most shared tokens that a new token is made of"),
   }),
   layersOnly: true,

@@ -18,7 +18,7 @@ import type { Operand } from "../methods/operand.js";
 import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
 import { settleRecipe } from "../recipe/inner-recipes.js";
-import { findMethod, mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "../recipe/recipe.js";
+import { mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "../recipe/recipe.js";
 import { readRecipe } from "../recipe/recipe-file.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
 import { chooseBlocks, withinBudget } from "./budget.js";
@@ -46,6 +46,8 @@ export interface PlanOptions extends SourceOptions {
   readonly opened?: ReadonlyMap<string, Checkpoint> | undefined;
   /** Whether to run a file that the recipe names as its method. Default: false. */
   readonly allowCode?: boolean | undefined;
+  /** Seed of each method in the recipe that makes random choices. Default: those of the recipe. */
+  readonly seed?: number | undefined;
 }
 
 /**
@@ -56,8 +58,8 @@ export interface PlanOptions extends SourceOptions {
  * @throws CheckpointError or FormatError if a source cannot be used
  */
 export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
-  const { folder = ".", allowCode = false } = options;
-  const { recipe: settled, code, notes } = await settleRecipe(recipe, folder, allowCode);
+  const { folder = ".", allowCode = false, seed } = options;
+  const { recipe: settled, code, notes } = await settleRecipe(recipe, folder, allowCode, seed);
   const planned = await new Planner(settled, options).plan(notes);
   const asStored =
     settled.dtype === "fp8"
@@ -90,24 +92,18 @@ export async function planRecipeFile(
   const { readMergekit } = await import("../mergekit/index.js");
   const converted = await readMergekit(file, hub);
   if (converted) {
-    const recipe = seeded({ ...converted.recipe, ...fields } as RecipeInput, seed);
-    return { opened: await planRecipe(recipe, { hub }), notes: converted.notes };
+    const recipe = { ...converted.recipe, ...fields } as RecipeInput;
+    return { opened: await planRecipe(recipe, { hub, seed }), notes: converted.notes };
   }
   const { recipe: written, folder, lineOf } = await readRecipe(file);
   try {
-    const recipe = seeded({ ...written, ...fields } as RecipeInput, seed);
-    return { opened: await planRecipe(recipe, { folder, hub, allowCode }), notes: [] };
+    const recipe = { ...written, ...fields } as RecipeInput;
+    return { opened: await planRecipe(recipe, { folder, hub, allowCode, seed }), notes: [] };
   } catch (error) {
     const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
     if (!(error instanceof RecipeError) || line === undefined) throw error;
     throw RecipeError.at(error.where, `${file}, line ${line}: ${error.message}`);
   }
-}
-
-function seeded<R extends { readonly method: string }>(recipe: R, seed: number | undefined): R {
-  if (seed === undefined) return recipe;
-  const inner = mapSources(recipe, (source) => (typeof source === "string" ? source : seeded(source, seed)));
-  return "seed" in (findMethod(recipe.method)?.schema.shape ?? {}) ? { ...inner, seed } : inner;
 }
 
 /** The plan over codes and scales; undefined where the sources have different ones, or it would separate them. */
