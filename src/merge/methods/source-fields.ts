@@ -23,6 +23,8 @@ export interface SourceField extends SourceMark {
 /** A field whose value is a list of sources, bare or as mappings. */
 export interface SourceList {
   readonly field: string;
+  /** Entries that the method cannot do without. */
+  readonly atLeast: number;
   /** Sources of an entry; that of a bare one is `model`. */
   readonly entry: readonly SourceField[];
 }
@@ -53,10 +55,23 @@ function fieldsIn(shape: Shape): SourceFields {
     if (mark) return [{ field, ...mark }];
     const inner = unwrapped(type)._zod.def;
     if (inner.type !== "array") return [];
-    const { element } = inner as z.core.$ZodArrayDef;
+    const { element, checks } = inner as z.core.$ZodArrayDef;
     const entry = variantsOf(element).flatMap(entryOf);
-    return entry.length > 0 ? [{ field, entry: unique(entry) }] : [];
+    return entry.length > 0 ? [{ field, atLeast: leastOf(checks), entry: unique(entry) }] : [];
   });
+}
+
+/** The least length that a list is checked for. */
+function leastOf(checks: z.core.$ZodArrayDef["checks"] = []): number {
+  const lengths = checks.map(({ _zod: { def } }) => {
+    const { check, minimum, length } = def as {
+      readonly check: string;
+      readonly minimum?: number;
+      readonly length?: number;
+    };
+    return (check === "min_length" ? minimum : check === "length_equals" ? length : undefined) ?? 0;
+  });
+  return Math.max(0, ...lengths);
 }
 
 type Shape = z.core.$ZodShape;

@@ -286,14 +286,17 @@ export class OperandBuilder implements PlanContext {
       return { tensors: new Map(lead.tensors), layerOrder: lead.layerOrder };
     const isThere = (field: string, i?: number) =>
       fields.every(({ label, path }) => path[0] !== field || path[1] !== i || operands.has(label));
-    const lists = sourceFieldsOf(recipe).flatMap(({ field }) => {
-      const entries = (recipe as Record<string, unknown>)[field];
-      return Array.isArray(entries) ? [[field, entries.filter((_, i) => isThere(field, i))]] : [];
+    // What a list can do without is left out of it; a field of one source is needed.
+    const lists = sourceFieldsOf(recipe).flatMap((declared) => {
+      const entries = (recipe as Record<string, unknown>)[declared.field];
+      if (!("entry" in declared && Array.isArray(entries))) return [];
+      const { field, atLeast } = declared;
+      return [{ field, atLeast, entries: entries.filter((_, i) => isThere(field, i)) }];
     });
-    const isWhole = fields.every(({ label }) => operands.has(label));
-    const own = isWhole ? recipe : { ...recipe, ...Object.fromEntries(lists) };
-    const isLacking = fields.some(({ path: [field, index] }) => index === undefined && !isThere(field));
-    if (isLacking || (!isWhole && !method.schema.strip().safeParse(own).success)) {
+    const isLacking =
+      lists.some(({ atLeast, entries }) => entries.length < atLeast) ||
+      fields.some(({ path: [field, index] }) => index === undefined && !isThere(field));
+    if (isLacking) {
       const [tensor = ""] = lead.tensors.keys();
       if (this.#beside.has(tensor)) return this.#copied(operands);
       throw RecipeError.at(
@@ -301,6 +304,7 @@ export class OperandBuilder implements PlanContext {
         `${recipe.method} cannot merge ${tensor}, which only ${[...operands.keys()].join(", ")} have. Leave out such tensors with tensors: intersection.`,
       );
     }
+    const own = { ...recipe, ...Object.fromEntries(lists.map(({ field, entries }) => [field, entries])) };
     const get = (field: string): Operand => (operands.get(field) ?? donors.get(field)) as Operand;
     const models = fields.flatMap(({ label, path: [field, index, inner = "model"] }) =>
       index !== undefined && inner === "model" && isThere(field, index) ? [get(label)] : [],
