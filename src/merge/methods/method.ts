@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Checkpoint } from "../../formats/checkpoint/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { writtenAs } from "../../kit/settings/index.js";
+import type { TensorPlan } from "../model-plan.js";
 import type { Translation } from "./mergekit.js";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";
 import { numbersIn, parameterField } from "./parameter.js";
@@ -33,6 +34,12 @@ export interface Replaced {
   readonly notes: readonly string[];
 }
 
+/** What a method says of its sources by how much each changed the base. */
+export interface Warning {
+  readonly notes: readonly string[];
+  readonly suspicion?: NonNullable<TensorPlan["suspicion"]>;
+}
+
 export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   /** As recipes name it. */
   readonly name: string;
@@ -61,6 +68,15 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly complete?: (recipe: z.output<Schema>, layers: number) => z.output<Schema>;
   /** Gives a source another form before the sources are compared. @param get a source, as it was opened */
   readonly replace?: (recipe: z.output<Schema>, get: (field: string) => Checkpoint) => Promise<Replaced>;
+  /**
+   * Compares what its sources changed; undefined if that is not known, and a base that no step reads is not needed.
+   * @param changeIn share by which a source changed the base in a layer; undefined if unknown
+   */
+  readonly warn?: (
+    recipe: z.output<Schema>,
+    layers: number,
+    changeIn: (field: string, layer: number) => number | undefined,
+  ) => Warning | undefined;
   /** The merged model, tensor by tensor. */
   readonly tensors: (
     recipe: z.output<Schema>,

@@ -50,6 +50,15 @@ export function isOwnMethod(method: unknown): method is string {
   return typeof method === "string" && /\.m?js$/.test(method) && (/^\.{0,2}[\\/]/.test(method) || isAbsolute(method));
 }
 
+/** The same, whose functions say where they fail. */
+function guarded<T extends object>(file: string, made: T): T {
+  const all = Object.entries(made).map(([name, own]): [string, unknown] => [
+    name,
+    typeof own === "function" ? (...given: unknown[]) => guardCode(file, () => own(...given)) : own,
+  ]);
+  return Object.fromEntries(all) as T;
+}
+
 /** Loads the files of a plan that was made before. @throws LayergraftError code "changed" if one is another now */
 export async function reloadOwnMethods(code: readonly OwnCode[], allowCode: boolean): Promise<void> {
   for (const { file, digest } of code) {
@@ -96,8 +105,7 @@ export async function loadMethod(file: string, allowCode: boolean): Promise<OwnC
     for (const part of ["title", "fields", "tensors"] as const) {
       if (made?.[part] === undefined) throw new TypeError(`its method has no ${part}`);
     }
-    const tensors: typeof made.tensors = (...given) => guardCode(file, () => made.tensors(...given));
-    const method: Method = defineMethod({ ...made, name, tensors });
+    const method: Method = defineMethod({ ...guarded(file, made), name });
     addMethod(method);
     return { name, file, digest };
   } catch (error) {

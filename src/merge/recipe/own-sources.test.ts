@@ -22,6 +22,9 @@ export default ({ z, modelsField, sourceField, seedField, requireBase, computed,
     strength: z.number().default(0.5),
     seed: seedField,
   }),
+  warn: (_, layers, changeIn) => ({
+    notes: [["teacher", "students[0]"].map((field) => changeIn(field, layers - 1) > 0).join()],
+  }),
   tensors: ({ strength, students = [] }, sources, context) => {
     const [teacher, root] = [sources.get("teacher"), requireBase(sources.base, "it needs")];
     return computed(teacher, [teacher, root], context, (name) =>
@@ -65,6 +68,8 @@ it("merge, with the names of the sources in the plan, the card and the summary",
         b + 0.5 * (t - b) + 0.125 * (x - b) + 2 * (y - b),
   );
   const { plan: made } = opened;
+  expect(made.notes).toContain("true,true");
+  expect((await plan({ teacher })).plan.notes).toContain("true,false");
   expect(made.sources.map(({ id }) => id)).toEqual(["teacher", "students[0]", "students[1]", "base"]);
   expect(methodOf(made.recipe).headline(made.recipe)).toBe("Distilled: strength 0.5, seed 0");
   expect(summarizePlan(opened)).toMatchObject({ tensors: tensors.size });
@@ -108,6 +113,17 @@ it("may be recipes, which are checked, read from files, and get the seed", async
   await expect(plan({ teacher: { ...dare, models: [] } })).rejects.toThrow(/teacher\.models: must name at least one/);
   await expect(plan({ teacher: { ...nested, techer: 1 } })).rejects.toThrow(/unknown field "techer"/);
   await expect(plan({ teacher }, { allowCode: false })).rejects.toThrow(/is a program that the recipe names/);
+});
+
+it("and other functions of a method that fail say where", async () => {
+  const failing = async (from: string, to: string) => {
+    const other = join(bench.folder, "failing.js");
+    writeFileSync(other, CODE.replace(from, to));
+    return planRecipe({ method: other, base, teacher } as never, { allowCode: true });
+  };
+  const where = (line: number) => new RegExp(`failing\\.js fails in line ${line}: missing is not defined`);
+  await expect(failing("z.number().default(0.5)", "missing()")).rejects.toThrow(where(9));
+  await expect(failing("notes: [[", "notes: [missing, [")).rejects.toThrow(where(13));
 });
 
 it("may give only a tokenizer, and then need not fit", async () => {
