@@ -50,6 +50,23 @@ const PLAIN = new Map([
 /** @param {string} name */
 const pascal = (name) => `_${name}`.replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
 
+/** Definitions that hold themselves: sources are recipes of sources, and zod's own are recursive. */
+const KEPT = /^#\/\$defs\/(source|recipe|__schema\d+)$/;
+
+/** The schema with the definitions that its parts share written out. @param {Schema} file @returns {Schema} */
+function unfolded({ $defs = {}, ...file }) {
+  const definitions = /** @type {Record<string, unknown>} */ ($defs);
+  /** @param {unknown} part @returns {unknown} */
+  const within = (part) => {
+    if (Array.isArray(part)) return part.map(within);
+    if (typeof part !== "object" || part === null) return part;
+    const { $ref: ref } = /** @type {{ $ref?: unknown }} */ (part);
+    if (typeof ref === "string" && !KEPT.test(ref)) return within(definitions[ref.slice("#/$defs/".length)]);
+    return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, within(value)]));
+  };
+  return /** @type {Schema} */ (within(file));
+}
+
 /** A comment of one field. @param {Schema} schema @param {string} indent */
 function comment({ description, default: value }, indent) {
   const shown = value === undefined || JSON.stringify(value) === "{}" ? "" : ` Default: \`${JSON.stringify(value)}\`.`;
@@ -105,11 +122,14 @@ const DATA = "set, list of sets, or mapping";
 /** @param {Schema} schema @param {string} name @param {string} meaning */
 const fileType = (schema, name, meaning) => `/** ${meaning} */\nexport interface ${name} {\n${fieldsOf(schema, "  ")}}`;
 
-/** @param {Schema} schema of recipes */
-function recipeTypes(schema) {
-  const methods = Object.entries(/** @type {Record<string, Schema>} */ (schema.$defs)).filter(
-    ([name]) => name !== "source" && name !== "recipe",
-  );
+/** @param {Schema} file of recipes */
+function recipeTypes(file) {
+  const { recipe } = /** @type {Record<string, { oneOf: { $ref: string }[] }>} */ (file.$defs);
+  const schema = unfolded(file);
+  const methods = /** @type {{ oneOf: { $ref: string }[] }} */ (recipe).oneOf.map(({ $ref }) => {
+    const method = unfolded({ method: { $ref }, $defs: file.$defs }).method;
+    return /** @type {[string, Schema]} */ ([$ref.slice("#/$defs/".length), method]);
+  });
   const [first] = /** @type {Schema[]} */ (schema.oneOf);
   const own = new Set(Object.keys(/** @type {object} */ (methods[0]?.[1].properties)));
   const output = Object.entries(/** @type {object} */ (first?.properties)).filter(([name]) => !own.has(name));
@@ -137,7 +157,11 @@ const sections = [
   'import type { DataInput } from "../train/data/declaration.js";',
   SHARED,
   ...recipeTypes(recipeJsonSchema()),
-  fileType(runJsonSchema(), "RunInput", "What to train, from which base, on which data: the fields of a run file."),
-  fileType(planJsonSchema(), "PlanInput", "An experiment: the fields of a plan."),
+  fileType(
+    unfolded(runJsonSchema()),
+    "RunInput",
+    "What to train, from which base, on which data: the fields of a run file.",
+  ),
+  fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
 ];
 writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);

@@ -312,7 +312,8 @@ describe("layergraft methods", () => {
     const one = await layergraft(["methods", "breadcrumbs"], { cwd: root });
     expect(one.stdout).toMatch(/gamma +0\.01 +parameter +share of the largest changes to drop/);
     const schema = JSON.parse((await layergraft(["methods", "--schema"], { cwd: root })).stdout) as { $defs: object };
-    expect(Object.keys(schema.$defs)).toEqual(["source", "recipe", ...METHODS.map(({ name }) => name)]);
+    const definitions = ["source", "recipe", ...METHODS.map(({ name }) => name)];
+    expect(Object.keys(schema.$defs).slice(0, definitions.length)).toEqual(definitions);
     await expectRefused(["methods", "tie"], root, WRONG_USAGE, /unknown method tie; did you mean ties\?/);
   });
 });

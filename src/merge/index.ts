@@ -1,7 +1,8 @@
 export { changeOf, comparedChanges } from "./compared-changes.js";
 export { hasDefaultLayers, LAYER_COUNTS, presetLayers } from "./layer-owner.js";
 export { METHODS } from "./methods/index.js";
-export { type SourceRecipe, STATISTICS, type StatisticsKind } from "./methods/method.js";
+export type { SourceRecipe } from "./methods/method.js";
+export { STATISTICS, type StatisticsKind } from "./methods/source-fields.js";
 export { type SwapRecipe, swapInWords, swapOwners } from "./methods/swap.js";
 export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
 export { isOnFactors } from "./plan/factor-sources.js";
@@ -17,14 +18,13 @@ export {
 } from "./recipe/method-reference.js";
 export type { MethodKit, OwnMethod } from "./recipe/own-methods.js";
 export {
-  LIST_FIELDS,
   mapSources,
   methodOf,
   OUTPUT_DTYPES,
   outputSchema,
   type Plan,
   type RecipeInput,
-  SOURCE_FIELDS,
+  sourceFieldsOf,
   sourcesOf,
 } from "./recipe/recipe.js";
 export { checkRecipe, parseRecipe, readRecipe, recipeProblems } from "./recipe/recipe-file.js";

@@ -4,9 +4,9 @@ import {
   type Checked,
   checkSchema,
   type JsonSchema,
-  jsonSchemaOf,
   type Problem,
   parseSettings,
+  publishedSchema,
   readSettings,
   type SchemaField,
   type SettingsKind,
@@ -95,7 +95,7 @@ const declaration = z.discriminatedUnion("answer", [generate, choose]);
 
 /** The schema of declarations, as JSON Schema (draft 2020-12). */
 export function taskJsonSchema(): JsonSchema {
-  return { title: "layergraft task", ...jsonSchemaOf(declaration) };
+  return publishedSchema("layergraft task", declaration);
 }
 
 export function taskFields(): SchemaField[] {

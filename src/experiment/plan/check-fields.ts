@@ -3,7 +3,7 @@
 import { isObject } from "../../kit/index.js";
 import { formatSome, suggestName } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
-import { LIST_FIELDS, recipeProblems, SOURCE_FIELDS } from "../../merge/index.js";
+import { recipeProblems, sourceFieldsOf } from "../../merge/index.js";
 import { isStepBackend, LLAMA } from "../steps/step.js";
 import { reportProblems } from "./check-report.js";
 import { checkedRecipes, isAdaptive, isSearched, lineField, numberFields } from "./configurations.js";
@@ -112,12 +112,15 @@ function* figureProblems(merge: Merge, path: Path): Problems {
 }
 
 /** Fields of configurations that name models. Only the recipe does, because it makes pairs and groups. */
-function* sourceProblems({ grid, configurations, default: standard = {} }: Merge, path: Path): Problems {
+function* sourceProblems(merge: Merge, path: Path): Problems {
+  const { grid, configurations, default: standard = {} } = merge;
+  // A configuration may set another method.
+  const named = new Set([namingRecipe(merge), {}].flatMap(sourceFieldsOf).map(({ field }) => field));
   const message =
     "configurations cannot change the models. Name a family in the recipe to merge each of its experts in turn, or write another merge";
   const listed = configurations.map((fields, i) => [["configurations", i], fields] as const);
   for (const [at, fields] of [[["grid"], grid] as const, ...listed, [["default"], standard] as const]) {
-    for (const field of [...SOURCE_FIELDS, ...LIST_FIELDS]) {
+    for (const field of named) {
       if (Object.hasOwn(fields, field)) yield problem([...path, ...at, field], message);
     }
   }

@@ -3,7 +3,7 @@
 import { isObject } from "../../kit/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
-import { LIST_FIELDS, mapSources, sourcesOf } from "../../merge/index.js";
+import { mapSources, sourceFieldsOf, sourcesOf } from "../../merge/index.js";
 import type { ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "./plan-schema.js";
 import type { Role } from "./plan-values.js";
 
@@ -72,7 +72,7 @@ interface Mention {
 /** Every name in a recipe, and in the recipes inside it. */
 export function mentionsIn(recipe: unknown, path: readonly PropertyKey[] = []): Mention[] {
   if (!isObject(recipe)) return [];
-  return sourcesOf(recipe).flatMap(([, source, at]) =>
+  return sourcesOf(recipe).flatMap(({ source, path: at }) =>
     typeof source === "string"
       ? [{ path: [...path, ...at], word: source, inList: at.length === 2 }]
       : mentionsIn(source, [...path, ...at]),
@@ -179,7 +179,7 @@ export function bindRecipe(
   to: (model: Member | "base") => string = (model) => (model === "base" ? model : model.name),
 ): Record<string, unknown> {
   const listed: Record<string, unknown> = { ...recipe };
-  for (const field of LIST_FIELDS) {
+  for (const { field } of sourceFieldsOf(recipe)) {
     const list = recipe[field];
     if (!Array.isArray(list)) continue;
     listed[field] = list.flatMap((entry: unknown) => {

@@ -3,6 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../kit/errors.js";
+import { defineMethod, modelsField, sourceField } from "../../merge/methods/method.js";
+import { addMethod } from "../../merge/recipe/recipe.js";
+import { checkedRecipes } from "./configurations.js";
+import { combinationsOf, membersOf } from "./expert-names.js";
 import { inspectPlan, parsePlan } from "./plan-file.js";
 
 const problemsOf = (text: string): readonly string[] => {
@@ -315,6 +319,52 @@ evaluate: { tasks: [mgsm_en] }
       `line 11: merges[0].configurations[0].models: ${message}`,
       `line 11: merges[0].configurations[1].slices: ${message}`,
       `line 12: merges[0].default.language: ${message}`,
+    ]);
+  });
+
+  it("name experts in whatever fields a method declares as sources", () => {
+    addMethod(
+      defineMethod({
+        name: "distilled",
+        title: "Distilled",
+        fields: () => ({
+          base: sourceField("the base"),
+          teacher: sourceField("the teacher").optional(),
+          students: modelsField("the students", {}),
+        }),
+        tensors: () => new Map(),
+      }),
+    );
+    const recipe = "{ method: distilled, base: base, teacher: swa, students: [all math, math] }";
+    const text = GOOD.replace("{ method: swap, task: math, language: swahili }", recipe).replace(
+      / {4}grid: .*\n {4}default: .*\n/,
+      "",
+    );
+    const plan = parsePlan(text);
+    const [merge] = plan.merges;
+    const members = membersOf(plan);
+    const used = merge && combinationsOf(merge, members).map((one) => one.used.map(({ name }) => name));
+    expect(used).toEqual([
+      ["swa", "math-1", "math-2"],
+      ["swa", "math-1", "math-2"],
+    ]);
+    const bound = merge && checkedRecipes(merge, members, (one) => `models/${one === "base" ? one : one.name}`);
+    expect(bound?.[0]?.bound).toEqual({
+      ...{ method: "distilled", base: "models/base", teacher: "models/swa" },
+      students: ["models/math-1", "models/math-2", "models/math-1"],
+    });
+    expect(problemsOf(text.replace("teacher: swa", "teacher: swahilli"))).toEqual([
+      expect.stringMatching(
+        /^line 9: merges\[0\]\.recipe\.teacher: "swahilli" is not an expert.* did you mean swahili/,
+      ),
+    ]);
+    expect(problemsOf(text.replace("teacher: swa", "teacher: all math"))).toEqual([
+      expect.stringMatching(/^line 9: merges\[0\]\.recipe\.teacher: all math means several models/),
+    ]);
+    expect(problemsOf(text.replace(recipe, `${recipe}\n    configurations: [{ students: [swa] }]`))).toEqual([
+      expect.stringMatching(
+        /^line 10: merges\[0\]\.configurations\[0\]\.students: configurations cannot change the models/,
+      ),
     ]);
   });
 

@@ -6,7 +6,7 @@ import { parseBytes } from "../../kit/printing/index.js";
 import {
   type AsWritten,
   type JsonSchema,
-  jsonSchemaOf,
+  publishedSchema,
   type SchemaField,
   schemaFields,
 } from "../../kit/settings/index.js";
@@ -334,7 +334,7 @@ export interface ExperimentPlan extends Omit<WrittenPlan, "experts" | "merges"> 
 
 /** The schema of plans as JSON Schema (draft 2020-12). */
 export function planJsonSchema(): JsonSchema {
-  return { title: "layergraft experiment", ...jsonSchemaOf(planSchema) };
+  return publishedSchema("layergraft experiment", planSchema);
 }
 
 /** All fields in the order of the schema; entries of lists under `[]`, named entries under `NAME`. */

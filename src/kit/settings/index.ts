@@ -25,5 +25,6 @@ export {
   readSettingsText,
   type SettingsKind,
 } from "./settings-file.js";
+export { publishedSchema, shareDefinitions } from "./shared-definitions.js";
 export { fillTemplate, parseTemplate, scalarText, type TemplatePart, templateSchema, valueAt } from "./template.js";
 export { checkedIn, openSettings, parseSettings, yamlText } from "./yaml.js";

@@ -245,7 +245,7 @@ class Translator {
 
 /** A model's label in a recipe: the path to its first use. */
 export function labelOf(recipe: NestedRecipe, model: string, prefix = ""): string | undefined {
-  for (const [name, source] of sourcesOf(recipe)) {
+  for (const { label: name, source } of sourcesOf(recipe)) {
     const label = `${prefix}${name}`;
     const found =
       typeof source === "string" ? (source === model ? label : undefined) : labelOf(source, model, `${label}.`);

@@ -26,10 +26,9 @@ export const aim = defineMethod({
   fields: () => ({
     expert: sourceField("the model, or the recipe of a merge, whose change is scaled"),
     base: sourceField("model that the change is from"),
-    statistics: statisticsField("inputs", "the base"),
+    statistics: statisticsField("inputs", "base"),
     omega: z.number().min(0).max(1).default(0.4).describe("factor of the change in the weights of the largest input"),
   }),
-  statistics: "inputs",
   example: {
     method: "aim",
     expert: { method: "ties", models: ["math-expert", "swahili-expert"], base: "base" },

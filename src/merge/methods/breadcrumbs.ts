@@ -9,6 +9,7 @@ import {
   type Cutoff,
   cutMeasurement,
   cutoffField,
+  EXAMPLE,
   rescaleField,
   sparsifyingMethod,
   within,
@@ -34,7 +35,7 @@ export const breadcrumbs = sparsifyingMethod("added", {
   mergekit: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, fixed: EXACT, rescale: false }),
   title: "Breadcrumbs",
   summary: "Drops the largest and the small changes of each tensor and adds the rest up.",
-  example: { density: 0.9, gamma: 0.05 },
+  example: { method: "breadcrumbs", ...EXAMPLE, density: 0.9, gamma: 0.05 },
 });
 
 export const breadcrumbsTies = sparsifyingMethod("elected", {
@@ -43,7 +44,7 @@ export const breadcrumbsTies = sparsifyingMethod("elected", {
   mergekit: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, fixed: EXACT, rescale: false }),
   title: "Breadcrumbs TIES",
   summary: "Drops the largest and the small changes of each tensor, then elects signs as TIES does.",
-  example: { density: 0.9 },
+  example: { method: "breadcrumbs_ties", ...EXAMPLE, density: 0.9 },
 });
 
 function dropByRank({ cutoff }: { readonly cutoff?: Cutoff }, _: Operands, context: PlanContext) {

@@ -1,9 +1,10 @@
 // Averages that statistics of each model weigh: Fisher and RegMean.
 import type { Shape } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
-import { modelsField, type Operands, type StatisticsKind, statisticsField } from "./method.js";
+import { modelsField, type Operands, statisticsField } from "./method.js";
 import { average, computed, isEmpty, type OperandTensor, type PlanContext, statisticsOf, tensorOf } from "./operand.js";
 import { boundedParameter } from "./parameter.js";
+import type { StatisticsKind } from "./source-fields.js";
 import { modelParameter } from "./task-vectors.js";
 
 /** Models, each with its statistics. @param weighed what the weight multiplies */
@@ -11,7 +12,7 @@ export const modelsWithStatistics = (kind: StatisticsKind, weighed: string) =>
   modelsField(
     "the models",
     {
-      statistics: statisticsField(kind, "the model"),
+      statistics: statisticsField(kind, "model"),
       weight: boundedParameter(1e-9, 1e9).optional().describe(`factor for its ${weighed}; default 1`),
     },
     2,

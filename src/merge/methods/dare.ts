@@ -4,7 +4,7 @@ import type { Value } from "../../tensor/expressions/index.js";
 import { taskVectors } from "./mergekit.js";
 import { seedField } from "./method.js";
 import { seedOf } from "./random.js";
-import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
+import { type Change, EXAMPLE, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
 
 const fields = () => ({
   rescale: rescaledAs(["density", "norm", "none"])
@@ -37,7 +37,7 @@ export const dareLinear = sparsifyingMethod("added", {
   mergekit: taskVectors("dare_linear", { own: { density: 1 }, rescale: true }),
   title: "DARE",
   summary: "Drops changes at random, rescales the rest and adds them up.",
-  example: { density: 0.3, seed: 1 },
+  example: { method: "dare_linear", ...EXAMPLE, density: 0.3, seed: 1 },
 });
 
 export const dareTies = sparsifyingMethod("elected", {
@@ -46,5 +46,5 @@ export const dareTies = sparsifyingMethod("elected", {
   mergekit: taskVectors("dare_ties", { own: { density: 1 }, rescale: true }),
   title: "DARE TIES",
   summary: "Drops changes at random, rescales the rest and elects signs as TIES does.",
-  example: { density: 0.3 },
+  example: { method: "dare_ties", ...EXAMPLE, density: 0.3 },
 });

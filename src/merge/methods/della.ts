@@ -6,7 +6,7 @@ import { seedAt } from "../../tensor/streaming/index.js";
 import { taskVectors } from "./mergekit.js";
 import { seedField } from "./method.js";
 import { seedOf } from "./random.js";
-import { type Change, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
+import { type Change, EXAMPLE, rescaledAs, sparsifyingMethod } from "./task-vectors.js";
 
 const fields = () => ({
   rescale: rescaledAs(["probability", "norm", "none"])
@@ -58,7 +58,7 @@ export const dellaLinear = sparsifyingMethod("added", {
   mergekit: taskVectors("della_linear", { own: { density: 1, epsilon: 0.15 }, rescale: true }),
   title: "DELLA linear",
   summary: "Drops changes at random, larger ones less often, rescales the rest and adds them up.",
-  example: { density: 0.4, epsilon: 0.1 },
+  example: { method: "della_linear", ...EXAMPLE, density: 0.4, epsilon: 0.1 },
 });
 
 export const della = sparsifyingMethod("elected", {
@@ -67,7 +67,7 @@ export const della = sparsifyingMethod("elected", {
   mergekit: taskVectors("della", { own: { density: 1, epsilon: 0.15 }, normalize: true, rescale: true }),
   title: "DELLA",
   summary: "Drops changes at random, larger ones less often, rescales the rest and elects signs as TIES does.",
-  example: { density: 0.4, epsilon: 0.1 },
+  example: { method: "della", ...EXAMPLE, density: 0.4, epsilon: 0.1 },
 });
 
 function dropSmall({ seed }: z.output<z.ZodObject<ReturnType<typeof fields>>>) {

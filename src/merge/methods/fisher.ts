@@ -34,7 +34,6 @@ export const fisher = defineMethod({
     models: modelsWithStatistics("fisher", "Fisher information"),
     floor: z.number().min(1e-30).max(1).default(1e-6).describe("smallest Fisher information that counts"),
   }),
-  statistics: "fisher",
   example: {
     method: "fisher",
     models: [

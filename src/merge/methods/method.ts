@@ -3,9 +3,11 @@ import { z } from "zod";
 import type { Checkpoint } from "../../formats/checkpoint/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { writtenAs } from "../../kit/settings/index.js";
+import type { TensorPlan } from "../model-plan.js";
 import type { Translation } from "./mergekit.js";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";
 import { numbersIn, parameterField } from "./parameter.js";
+import { markSource, type SourceKind, type StatisticsKind, sourceFieldsIn } from "./source-fields.js";
 
 /** The sources of a recipe, opened. */
 export interface Operands {
@@ -32,9 +34,11 @@ export interface Replaced {
   readonly notes: readonly string[];
 }
 
-/** What `layergraft measure` writes; merges weigh by all but activations. */
-export const STATISTICS = ["fisher", "gram", "inputs", "activations"] as const;
-export type StatisticsKind = (typeof STATISTICS)[number];
+/** What a method says of its sources by how much each changed the base. */
+export interface Warning {
+  readonly notes: readonly string[];
+  readonly suspicion?: NonNullable<TensorPlan["suspicion"]>;
+}
 
 export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   /** As recipes name it. */
@@ -52,8 +56,8 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly schema: Schema;
   /** mergekit's method of the same arithmetic. */
   readonly mergekit?: Translation;
-  /** Kind of statistics that its field `statistics` takes. */
-  readonly statistics?: StatisticsKind;
+  /** Whether the layers of its sources follow each other, so that the sources may differ in depth. */
+  readonly stacks?: true;
   /** Whether its sources may differ outside the layers, such as in vocabulary. */
   readonly layersOnly?: true;
   /** Whether an adapter of the merge is that of the experts' factors A and B, each merged as a tensor, as PEFT does. */
@@ -64,6 +68,15 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly complete?: (recipe: z.output<Schema>, layers: number) => z.output<Schema>;
   /** Gives a source another form before the sources are compared. @param get a source, as it was opened */
   readonly replace?: (recipe: z.output<Schema>, get: (field: string) => Checkpoint) => Promise<Replaced>;
+  /**
+   * Compares what its sources changed; undefined if that is not known, and a base that no step reads is not needed.
+   * @param changeIn share by which a source changed the base in a layer; undefined if unknown
+   */
+  readonly warn?: (
+    recipe: z.output<Schema>,
+    layers: number,
+    changeIn: (field: string, layer: number) => number | undefined,
+  ) => Warning | undefined;
   /** The merged model, tensor by tensor. */
   readonly tensors: (
     recipe: z.output<Schema>,
@@ -131,9 +144,11 @@ function inWords<Schema extends z.ZodObject>(
 ): string {
   const { models = [], ...fields } = recipe as { models?: readonly unknown[] } & Record<string, unknown>;
   const perModel = new Set(models.flatMap((entry) => Object.keys(parametersOf(entry as { model: string }))));
+  const sources = new Set(sourceFieldsIn(schema).map(({ field }) => field));
   const parameters = Object.entries(schema.shape).flatMap(([field, type]) => {
     const value = fields[field];
-    const isVaried = perModel.has(field) || (typeof value === "object" && !isSource(value));
+    if (sources.has(field)) return [];
+    const isVaried = perModel.has(field) || typeof value === "object";
     if (isVaried) return [`${field} that differs`];
     const isParameter = typeof value === "number" || typeof value === "boolean" || isChoice(type);
     return isParameter && value !== undefined ? [`${field} ${value}`] : [];
@@ -164,23 +179,27 @@ export interface NestedRecipe {
 const SOURCE = "must be a folder, FOLDER+ADAPTER, or a recipe with a method";
 
 /** A folder, FOLDER+ADAPTER, a model on the hub, or a recipe, which its method's schema checks later. */
-const source = writtenAs(z.custom<SourceRecipe>(isSource, { error: SOURCE }), () => ({
-  title: "source",
-  $ref: "#/$defs/source",
-}));
+const source = markSource(
+  writtenAs(z.custom<SourceRecipe>(isSource, { error: SOURCE }), () => ({ title: "source", $ref: "#/$defs/source" })),
+  { source: "model" },
+);
 
 export function isSource(value: unknown): boolean {
   if (typeof value === "string") return value !== "" && !value.includes("\0");
   return typeof value === "object" && value !== null && "method" in value;
 }
 
-export function sourceField(description: string): typeof source {
-  return source.describe(description);
+/** A source. @param gives `model` (the default), or `tokenizer` for one whose weights are not merged */
+export function sourceField(description: string, gives: Exclude<SourceKind, "statistics"> = "model"): typeof source {
+  return markSource(source.describe(description), { source: gives });
 }
 
-/** Statistics of a model. @param of the model in the description */
-export const statisticsField = (kind: StatisticsKind, of: string) =>
-  z.string().min(1).describe(`statistics of ${of}: a folder of \`layergraft measure --kind ${kind}\``);
+/** Statistics of a model. @param of the field beside it that names the model; `model` in the entry of a list */
+export function statisticsField(kind: StatisticsKind, of: string) {
+  const field = z.string().min(1);
+  const described = field.describe(`statistics of the ${of}: a folder of \`layergraft measure --kind ${kind}\``);
+  return markSource(described, { source: "statistics", statistics: { kind, of } });
+}
 
 /** For a field that takes no recipe: the check and its message. */
 export const MODEL_ONLY = [
@@ -215,12 +234,6 @@ export function modelsField<Shape extends z.ZodRawShape>(description: string, pa
     .min(atLeast, `must name at least ${atLeast === 1 ? "one model" : `${atLeast} models`}`)
     .max(MAX_SOURCES, `must name at most ${MAX_SOURCES} models`)
     .meta({ title: "list of models", description });
-}
-
-/** The source of an entry of such a list. */
-export function modelOf(entry: SourceRecipe | { readonly model: SourceRecipe }): SourceRecipe {
-  // An unchecked value may be null.
-  return typeof entry === "object" && entry !== null && "model" in entry ? (entry.model as SourceRecipe) : entry;
 }
 
 /** An entry's own parameters; none for a bare source. */

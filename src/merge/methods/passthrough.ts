@@ -33,6 +33,7 @@ export const passthrough = defineMethod({
         "slices of models in order from the input to the output; config.json says the kind of each layer (attention, window, experts), and a stack that its family cannot describe is refused",
       ),
   }),
+  stacks: true,
   example: {
     method: "passthrough",
     slices: [

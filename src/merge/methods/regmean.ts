@@ -35,7 +35,6 @@ export const regmean = defineMethod({
       .default(0.1)
       .describe("factor of the products of different inputs; below 1 it steadies the solution"),
   }),
-  statistics: "gram",
   example: {
     method: "regmean",
     models: [

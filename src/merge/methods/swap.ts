@@ -3,12 +3,12 @@
 
 import { z } from "zod";
 import { RecipeError } from "../../kit/index.js";
-import { formatRanges } from "../../kit/printing/index.js";
+import { formatRanges, plural } from "../../kit/printing/index.js";
 import { sumOfWeights, type Weight } from "../../tensor/expressions/index.js";
 import { type LayerOwner, ownerOfLayer, presetLayers, type SwapLayers } from "../layer-owner.js";
 import { inverseMagnitude } from "./inverse-magnitude.js";
 import { layersField, parseLayers } from "./layers.js";
-import { defineMethod, type Operands, sourceField, weightField } from "./method.js";
+import { defineMethod, type Operands, sourceField, type Warning, weightField } from "./method.js";
 import { average, copyTensor, layersOf, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import { isOfPart, requireParts, resolveParameter } from "./parameter.js";
 
@@ -96,6 +96,7 @@ export const swap = defineMethod({
     const { preset: _, ...rest } = recipe;
     return { ...rest, ...swapLayers(recipe, layers) };
   },
+  warn: warnOfSwapped,
   tensors: swapTensors,
   headline: ({ bottom, top, bottom_transition, top_transition, layers, parts, norms }) =>
     (layers
@@ -182,6 +183,26 @@ export function swapOwners(recipe: SwapRecipe, layers: number): LayerOwner[] {
     );
   }
   return all.map((layer) => (language.has(layer) ? "language" : averaged.has(layer) ? "average" : "task"));
+}
+
+/** Beyond the error of a sample. */
+const SURELY_MORE = 1.1;
+
+/** Notes experts that look swapped: the language expert changed most of the task expert's layers more. */
+function warnOfSwapped(
+  recipe: SwapRecipe,
+  layers: number,
+  changeIn: (field: "task" | "language", layer: number) => number | undefined,
+): Warning | undefined {
+  const owners = layers > 0 ? swapOwners(recipe, layers) : [];
+  const middle = owners.flatMap((owner, layer) => (owner === "task" ? [layer] : []));
+  const changes = middle.map((layer) => [changeIn("task", layer), changeIn("language", layer)] as const);
+  const known = changes.filter((pair): pair is [number, number] => !pair.includes(undefined));
+  if (known.length === 0) return undefined;
+  const byLanguage = known.filter(([task, language]) => language > SURELY_MORE * task).length;
+  if (byLanguage <= middle.length / 2) return { notes: [] };
+  const note = `of ${plural(middle.length, "layer")} from task, language changed ${byLanguage} more than task did; check that the experts are not swapped`;
+  return { notes: [note], suspicion: { byLanguage, layers: middle.length } };
 }
 
 function swapTensors(recipe: SwapRecipe, sources: Operands, context: PlanContext): Map<string, OperandTensor> {

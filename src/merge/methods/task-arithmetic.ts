@@ -1,7 +1,7 @@
 // Task arithmetic: adds the experts' changes to the base.
 
 import { taskVectors } from "./mergekit.js";
-import { sparsifyingMethod } from "./task-vectors.js";
+import { EXAMPLE, sparsifyingMethod } from "./task-vectors.js";
 
 export const taskArithmetic = sparsifyingMethod("added", {
   name: "task_arithmetic",
@@ -14,5 +14,5 @@ export const taskArithmetic = sparsifyingMethod("added", {
   mergekit: taskVectors("task_arithmetic", {}),
   shares: {},
   fields: () => ({}),
-  example: { lambda: 0.5 },
+  example: { method: "task_arithmetic", ...EXAMPLE, lambda: 0.5 },
 });

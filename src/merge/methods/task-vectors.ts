@@ -13,7 +13,16 @@ import {
 import { CUT, type CutMeasurement, defineCombination, type Totals } from "../../tensor/measurements/index.js";
 import { elect } from "./elect-signs.js";
 import type { Translation } from "./mergekit.js";
-import { defineMethod, expertFields, lambdaField, type Operands, parametersOf, weightField } from "./method.js";
+import {
+  defineMethod,
+  expertFields,
+  lambdaField,
+  type Method,
+  type Operands,
+  parametersOf,
+  type RecipeSchema,
+  weightField,
+} from "./method.js";
 import { addedToBase, type Operand, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import {
   boundedParameter,
@@ -70,6 +79,15 @@ const normalizeElected = switchField
  */
 type Shares = Readonly<Record<string, readonly [fallback: number, meaning: string, elsewhere?: number]>>;
 
+/** Fields of such a method: the shares per model or for all, and its own. */
+type Fields<Own extends Shares, Shape extends z.ZodRawShape> = ReturnType<typeof sharedFields<Own>> &
+  Shape & { readonly normalize: typeof normalizeSum };
+
+type Schema<Name extends string, Own extends Shares, Shape extends z.ZodRawShape> = RecipeSchema<
+  Name,
+  Fields<Own, Shape>
+>;
+
 /** A recipe of such a method. */
 type Sparsifying<Own extends Shares, Shape extends z.ZodRawShape> = TaskVectorRecipe &
   z.output<z.ZodObject<Shape>> & { readonly [Share in keyof Own]: Parameter };
@@ -91,8 +109,8 @@ interface SparsifyingMethod<Name extends string, Own extends Shares, Shape exten
   readonly shares: Own;
   /** Fields besides; one of them may be `rescale`. */
   readonly fields: () => Shape;
-  readonly example: Readonly<Record<string, unknown>>;
-  readonly complete?: (recipe: object) => object;
+  readonly example: z.input<Schema<Name, Own, Shape>>;
+  readonly complete?: NonNullable<Method<Schema<Name, Own, Shape>>["complete"]>;
   /**
    * Makes what sparsifies each change of a merge, and returns the change itself where nothing is dropped.
    * @param how the tensor is rescaled
@@ -111,6 +129,24 @@ interface SparsifyingMethod<Name extends string, Own extends Shares, Shape exten
   ) => Weight;
 }
 
+type Each<Own extends Shares, Field> = { readonly [Share in keyof Own]: Field };
+
+function sharedFields<Own extends Shares>(shares: Own) {
+  const each = <Field>(to: (field: typeof shareField, fallback: number) => Field) =>
+    Object.fromEntries(
+      Object.entries(shares).map(([name, [fallback, meaning]]) => [name, to(shareField.describe(meaning), fallback)]),
+    ) as Each<Own, Field>;
+  const weight = weightField.optional().describe("factor for its change; default 1");
+  return {
+    ...expertFields({ weight, ...each((field) => field.optional()) }, 1),
+    lambda: lambdaField,
+    ...each((field, fallback) => field.default(fallback)),
+  };
+}
+
+/** Sources of an example. */
+export const EXAMPLE = { models: ["math-expert", "swahili-expert"], base: "base" };
+
 /** A method that sparsifies each change, then sums the changes or elects signs as TIES does. */
 export function sparsifyingMethod<const Name extends string, const Own extends Shares, Shape extends z.ZodRawShape>(
   how: "added" | "elected",
@@ -128,32 +164,21 @@ export function sparsifyingMethod<const Name extends string, const Own extends S
 ) {
   const isAdded = how === "added";
   const names = Object.keys(shares) as (keyof Own & string)[];
-  type Each<Field> = { readonly [Share in keyof Own]: Field };
-  const ownFields = () => {
-    const each = <Field>(to: (field: typeof shareField, fallback: number) => Field) =>
-      Object.fromEntries(
-        names.map((name) => [name, to(shareField.describe(shares[name]?.[1] ?? ""), shares[name]?.[0] ?? 0)]),
-      ) as Each<Field>;
-    const weight = weightField.optional().describe("factor for its change; default 1");
-    return {
-      ...expertFields({ weight, ...each((field) => field.optional()) }, 1),
-      lambda: lambdaField,
-      ...each((field, fallback) => field.default(fallback)),
-      ...fields(),
-      normalize: isAdded ? normalizeSum : normalizeElected,
-    };
-  };
-  return defineMethod({
+  return defineMethod<Name, Fields<Own, Shape>>({
     formula: isAdded
       ? `theta_base + lambda sum(w_i ${symbol}_i), ${definition}`
       : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), + if that is 0, ${definition}`,
     ...about,
     ...(sparsify ? { onFactors: true } : {}),
-    ...(complete ? { complete: complete as never } : {}),
-    fields: ownFields,
-    example: { method: about.name, models: ["math-expert", "swahili-expert"], base: "base", ...example } as never,
+    ...(complete ? { complete } : {}),
+    fields: () => ({
+      ...sharedFields(shares),
+      ...fields(),
+      normalize: isAdded ? normalizeSum : normalizeElected,
+    }),
+    example,
     tensors: (checked, sources, context) => {
-      const recipe = checked as unknown as Sparsifying<Own, Shape> & { readonly rescale?: string };
+      const recipe = checked as Sparsifying<Own, Shape> & { readonly rescale?: string };
       const drop = sparsify?.(recipe, sources, context) ?? (({ delta }: Change) => delta);
       const resolved = sources.models.map((expert, i) => ({
         how: resolveRescale(recipe.rescale ?? "none", expert),
@@ -165,7 +190,7 @@ export function sparsifyingMethod<const Name extends string, const Own extends S
       const sparsified = (change: Change) => {
         const { how, shares } = resolved[change.model] as (typeof resolved)[number];
         const values = Object.fromEntries(names.map((name, i) => [name, shares[i]?.(change.name) ?? 0]));
-        const kept = drop(change, values as Each<number>, how(change.name));
+        const kept = drop(change, values as Each<Own, number>, how(change.name));
         return how(change.name) === "norm" ? withNorm(change, kept, context) : kept;
       };
       if (isAdded) return mergeTaskVectors(recipe, sources, context, { sparsify: sparsified });

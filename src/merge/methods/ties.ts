@@ -12,6 +12,7 @@ import {
   type Cutoff,
   cutMeasurement,
   cutoffField,
+  EXAMPLE,
   modelParameter,
   rescaleField,
   sparsifyingMethod,
@@ -48,8 +49,8 @@ export const ties = sparsifyingMethod("elected", {
     cutoff: cutoffField,
     rescale: rescaleField,
   }),
-  example: { density: 0.2 },
-  complete: (recipe) => ("as" in recipe && recipe.as === "adapter" ? { ...recipe, trim: "tensor" } : recipe),
+  example: { method: "ties", ...EXAMPLE, density: 0.2 },
+  complete: (recipe) => ("as" in recipe && recipe.as === "adapter" ? { ...recipe, trim: "tensor" as const } : recipe),
   sparsify: (recipe, sources, context) =>
     isByModel(recipe, context) ? trimModels(recipe, sources, context) : trimTensors(recipe, context),
   tie: (recipe, sources, context, trim) => (isByModel(recipe, context) ? majority(recipe, sources, context, trim) : 1),

@@ -44,7 +44,7 @@ export const transplant = defineMethod({
   tag: "tokenizer-transplant",
   fields: () => ({
     task: sourceField("model that gets the tokenizer").refine(...MODEL_ONLY),
-    tokenizer: sourceField("model whose tokenizer it gets, with weights").refine(...MODEL_ONLY),
+    tokenizer: sourceField("model whose tokenizer it gets, with weights", "tokenizer").refine(...MODEL_ONLY),
     ...approximation(),
   }),
   layersOnly: true,

@@ -131,7 +131,7 @@ export function sourceLabels({ recipe, sources }: Plan): ReadonlyMap<string, str
     const [first = source] = namesakes.filter((other) => pathOf(other) === pathOf(source));
     return namesakes.every((other) => pathOf(other) === pathOf(source)) ? source.name : `${source.name} (${first.id})`;
   };
-  const labels = sourcesOf(recipe).map(([id, , path]): [string, string] => {
+  const labels = sourcesOf(recipe).map(({ label: id, path }): [string, string] => {
     const source = path.length > 1 ? sources.find((one) => one.id === id) : undefined;
     return [id, source ? labelOf(source) : id];
   });

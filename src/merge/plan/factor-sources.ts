@@ -37,11 +37,11 @@ export function changedModules(models: readonly Checkpoint[]): Map<string, Delta
  */
 export function factorSources(recipe: Recipe, sources: ReadonlyMap<string, Checkpoint>): Map<string, Checkpoint> {
   const { title } = methodOf(recipe);
-  const inner = sourcesOf(recipe).find(([, source]) => typeof source !== "string");
+  const inner = sourcesOf(recipe).find(({ source }) => typeof source !== "string");
   const fail = (problem: string) => {
     return new MismatchError(`${title} of adapters merges their factors, as PEFT does:`, [problem]);
   };
-  if (inner) throw fail(`${inner[0]} is a recipe; write it with as: adapter first`);
+  if (inner) throw fail(`${inner.label} is a recipe; write it with as: adapter first`);
   const models = [...sources.values()];
   const changed = changedModules(models);
   const saved = new Set(models.flatMap(({ adapter }) => [...(adapter?.replacements.keys() ?? [])]));

@@ -3,7 +3,7 @@
 import { type Checkpoint, openCheckpoint } from "../../formats/checkpoint/index.js";
 import { CheckpointError, type ErrorWhere, RecipeError } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";
-import type { StatisticsKind } from "../methods/method.js";
+import type { StatisticsKind } from "../methods/source-fields.js";
 
 /** Statistics that a field asks for. */
 export interface NeededStatistics {

@@ -14,7 +14,7 @@ import { LayergraftError } from "../../kit/index.js";
 import { requireKnown } from "../../tensor/measurements/index.js";
 import type { PlanSource } from "../model-plan.js";
 import { reloadOwnMethods } from "../recipe/own-methods.js";
-import { isDonor, isStatistics, type Plan, sourcesOf } from "../recipe/recipe.js";
+import { kindsOf, type Plan, sourcesOf } from "../recipe/recipe.js";
 import { withinBudget } from "./budget.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { type AnyRecipe, replaceSource } from "./operand-builder.js";
@@ -60,11 +60,12 @@ export async function openPlan(
   roundAdapters(sources, plan.recipe.lora_merge_dtype);
   await replaceAll(plan.recipe, sources);
   const factors = isOnFactors(plan.recipe) ? factorSources(plan.recipe, sources) : sources;
-  const named = withCommonNames(new Map([...factors].filter(([label]) => !isDonor(label))));
+  const kinds = kindsOf(plan.recipe);
+  const named = withCommonNames(new Map([...factors].filter(([label]) => kinds.get(label) !== "tokenizer")));
   const common = new Map([...factors, ...named.checkpoints]);
   const within = (opened: ReadonlyMap<string, Checkpoint>) => withinBudget(opened, plan.blocks ?? {});
   if (plan.recipe.vocabulary === undefined) return { plan, sources: within(common), moved: [...moved] };
-  const models = new Map([...common].filter(([label]) => !isStatistics(label)));
+  const models = new Map([...common].filter(([label]) => kinds.get(label) !== "statistics"));
   const alignment = await alignVocabularies(models, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {
     throw new LayergraftError("changed", `the tokenizers of the sources changed since the plan was made. ${advice}`);
@@ -74,7 +75,7 @@ export async function openPlan(
 
 /** Gives sources the form that a recipe, and the recipes within it, take them in. */
 async function replaceAll(recipe: AnyRecipe, sources: Map<string, Checkpoint>, prefix = ""): Promise<void> {
-  for (const [label, source] of sourcesOf(recipe)) {
+  for (const { label, source } of sourcesOf(recipe)) {
     if (typeof source === "object") await replaceAll(source, sources, `${prefix}${label}.`);
   }
   await replaceSource(recipe, sources, prefix);

@@ -30,17 +30,8 @@ import {
   requireSameKinds,
   requireSameShape,
 } from "../methods/operand.js";
-import {
-  isDonor,
-  isListField,
-  isStatistics,
-  LIST_FIELDS,
-  type MergeRecipe,
-  methodOf,
-  type Recipe,
-  sourcesOf,
-  statisticsFieldOf,
-} from "../recipe/recipe.js";
+import type { SourceKind } from "../methods/source-fields.js";
+import { type MergeRecipe, methodOf, type Recipe, sourceFieldsOf, sourcesOf } from "../recipe/recipe.js";
 import { type NeededStatistics, openStatistics } from "./needed-statistics.js";
 import { pathOf } from "./relatedness.js";
 
@@ -50,10 +41,12 @@ export type AnyRecipe = MergeRecipe | NestedRecipe;
 interface RecipePlace {
   /** Path of its recipe within the whole recipe, such as `task.`; empty at the top. */
   readonly recipe?: string;
-  /** The recipe's field that names it, such as `models`. */
-  readonly field?: string;
+  /** Default: `model`. */
+  readonly kind?: SourceKind;
   readonly isBase?: boolean | undefined;
-  /** Whether it is, or is within, a slice of a passthrough. */
+  /** Whether its recipe stacks it, as a passthrough its slices. */
+  readonly isStacked?: boolean | undefined;
+  /** Whether it is, or is within, what a recipe stacks. */
   readonly isSliced?: boolean | undefined;
   /** Which statistics it has to have. */
   readonly statistics?: NeededStatistics | undefined;
@@ -131,10 +124,10 @@ export class OperandBuilder implements PlanContext {
     purpose: Purpose = "merged",
     layersOnly = false,
   ): Promise<Alignment | undefined> {
-    const common = withCommonNames(new Map([...this.sources].filter(([label]) => !isDonor(label))));
+    const common = withCommonNames(this.#sourcesBut("tokenizer"));
     for (const [label, checkpoint] of common.checkpoints) this.sources.set(label, checkpoint);
     for (const note of common.notes) this.note(note);
-    const models = new Map([...this.sources].filter(([label]) => !isStatistics(label)));
+    const models = this.#sourcesBut("statistics");
     const alignment = vocabulary === undefined ? undefined : await alignVocabularies(models, vocabulary);
     for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
     for (const note of alignment?.notes ?? []) this.note(note);
@@ -161,23 +154,32 @@ export class OperandBuilder implements PlanContext {
 
   /** The sources that are merged: all but those that only give a tokenizer or statistics. */
   get merged(): Map<string, Checkpoint> {
-    return new Map([...this.sources].filter(([label]) => !isDonor(label) && !isStatistics(label)));
+    return this.#sourcesBut("tokenizer", "statistics");
+  }
+
+  #sourcesBut(...kinds: readonly SourceKind[]): Map<string, Checkpoint> {
+    return new Map([...this.sources].filter(([label]) => !kinds.includes(this.#kindOf(label))));
+  }
+
+  #kindOf(label: string): SourceKind {
+    return this.#places.get(label)?.kind ?? "model";
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
   async openAll(recipe: AnyRecipe, prefix: string, within: RecipePlace = {}): Promise<void> {
     const direct = sourcesOf(recipe);
-    const kind = methodOf(recipe).statistics;
-    for (const [name, source, [field]] of direct) {
-      const isBase = within.isBase || field === "base";
-      const isSliced = within.isSliced || field === "slices";
+    const isStacked = methodOf(recipe).stacks === true;
+    for (const { label: name, source, path, kind, statistics: asked } of direct) {
+      const isBase = within.isBase || path[0] === "base";
+      const isSliced = within.isSliced || isStacked;
       const label = `${prefix}${name}`;
-      const model = direct.find(([other]) => name === statisticsFieldOf(other))?.[1];
-      const statistics =
-        kind && isStatistics(name)
-          ? { field: label, kind, model: typeof model === "string" ? model : undefined }
-          : undefined;
-      await this.open(source, label, { recipe: prefix, field: String(field), isBase, isSliced, statistics });
+      const model = direct.find((other) => other.label === asked?.of)?.source;
+      const statistics = asked && {
+        field: label,
+        kind: asked.kind,
+        model: typeof model === "string" ? model : undefined,
+      };
+      await this.open(source, label, { recipe: prefix, kind, isBase, isStacked, isSliced, statistics });
     }
     for (const note of await replaceSource(recipe, this.sources, prefix)) this.note(note);
   }
@@ -190,7 +192,7 @@ export class OperandBuilder implements PlanContext {
   /** Groups of labels in one recipe that are the same model. Slices do not count. */
   duplicates(): string[][] {
     const models = [...this.sources].filter(([label]) => {
-      return this.#places.get(label)?.field !== "slices" && !isStatistics(label);
+      return !this.#places.get(label)?.isStacked && this.#kindOf(label) !== "statistics";
     });
     const groups = groupBy(models, ([label, source]) => `${this.#places.get(label)?.recipe} ${pathOf(source)}`);
     return [...groups.values()].flatMap((group) => (group.length > 1 ? [group.map(([label]) => label)] : []));
@@ -198,24 +200,30 @@ export class OperandBuilder implements PlanContext {
 
   merge(recipe: AnyRecipe, prefix: string): Operand {
     const direct = sourcesOf(recipe);
-    const opened = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)]));
+    const stacks = methodOf(recipe).stacks === true;
+    const opened = new Map(direct.map(({ label: name, source }) => [name, this.operand(source, `${prefix}${name}`)]));
     const operands = new Map<string, Operand>();
-    for (const [name, operand] of opened) {
-      if (isStatistics(name)) continue;
-      const statistics = opened.get(statisticsFieldOf(name));
+    const donors = new Map<string, Operand>();
+    for (const { label: name, kind } of direct) {
+      if (kind === "statistics") continue;
+      const measured = direct.find(({ statistics }) => statistics?.of === name);
+      const statistics = measured && opened.get(measured.label);
       if (statistics) this.#noteOtherModel(statistics, this.sources.get(`${prefix}${name}`)?.name);
-      operands.set(name, { ...operand, ...(statistics ? { statistics: statistics.tensors } : {}) });
+      (kind === "tokenizer" ? donors : operands).set(name, {
+        ...(opened.get(name) as Operand),
+        ...(statistics ? { statistics: statistics.tensors } : {}),
+      });
     }
     const [lead] = operands.values();
     if (!lead) throw new Error("a recipe needs at least one source");
-    for (const [field, { config }] of operands) {
+    for (const [field, { config }] of [...operands, ...donors]) {
       if (config)
         throw RecipeError.at({ field }, "a mixture of experts cannot be a source. Write it to a folder first.");
     }
-    const merged = [...operands].flatMap(([field, one]) => (field === "tokenizer" ? [] : [one]));
-    requireSameKinds(merged, "slices" in recipe);
-    const groups = "slices" in recipe ? [operands] : this.#groups(operands);
-    const made = groups.map((group) => withPath(prefix, () => this.#mergeGroup(recipe, group)));
+    const merged = [...operands.values()];
+    requireSameKinds(merged, stacks);
+    const groups = stacks ? [operands] : this.#groups(operands);
+    const made = groups.map((group) => withPath(prefix, () => this.#mergeGroup(recipe, group, donors)));
     const tensors = new Map(made.flatMap((group) => [...group.tensors]));
     const { layerOrder, config } = made[0] as Merged;
     const layers = layerOrder?.length ?? lead.layers;
@@ -278,27 +286,28 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Merges the sources that are there; a tensor that only one has is copied. */
-  #mergeGroup(recipe: AnyRecipe, operands: ReadonlyMap<string, Operand>): Merged {
+  #mergeGroup(recipe: AnyRecipe, operands: ReadonlyMap<string, Operand>, donors: ReadonlyMap<string, Operand>): Merged {
     // Slices are stacked; all other sources are combined layer by layer.
     const method = methodOf(recipe);
-    if (!("slices" in recipe || method.layersOnly)) requireSameShape([...operands.values()]);
-    const fields = sourcesOf(recipe).flatMap(([name, , [field, index]]) => {
-      return isStatistics(name) ? [] : [{ name, field, index }];
-    });
+    if (!(method.stacks || method.layersOnly)) requireSameShape([...operands.values()]);
+    const fields = sourcesOf(recipe).filter(({ kind }) => kind === "model");
     const [lead] = operands.values() as Iterable<Operand>;
     if (!lead) throw new Error("a recipe needs at least one source");
     if (operands.size === 1 && fields.length > 1)
       return { tensors: new Map(lead.tensors), layerOrder: lead.layerOrder };
-    const present = fields.filter(({ name }) => operands.has(name));
-    const isThere = (list: string) => (_: unknown, i: number) =>
-      present.some(({ field, index }) => field === list && index === i);
-    const lists = LIST_FIELDS.flatMap((list) => {
-      const entries = (recipe as Record<string, unknown>)[list];
-      return Array.isArray(entries) ? [[list, entries.filter(isThere(list))]] : [];
+    const isThere = (field: string, i?: number) =>
+      fields.every(({ label, path }) => path[0] !== field || path[1] !== i || operands.has(label));
+    // What a list can do without is left out of it; a field of one source is needed.
+    const lists = sourceFieldsOf(recipe).flatMap((declared) => {
+      const entries = (recipe as Record<string, unknown>)[declared.field];
+      if (!("entry" in declared && Array.isArray(entries))) return [];
+      const { field, atLeast } = declared;
+      return [{ field, atLeast, entries: entries.filter((_, i) => isThere(field, i)) }];
     });
-    const own = present.length === fields.length ? recipe : { ...recipe, ...Object.fromEntries(lists) };
-    const lacking = fields.find(({ name, field }) => !operands.has(name) && !isListField(field));
-    if (lacking || (own !== recipe && !method.schema.strip().safeParse(own).success)) {
+    const isLacking =
+      lists.some(({ atLeast, entries }) => entries.length < atLeast) ||
+      fields.some(({ path: [field, index] }) => index === undefined && !isThere(field));
+    if (isLacking) {
       const [tensor = ""] = lead.tensors.keys();
       if (this.#beside.has(tensor)) return this.#copied(operands);
       throw RecipeError.at(
@@ -306,8 +315,11 @@ export class OperandBuilder implements PlanContext {
         `${recipe.method} cannot merge ${tensor}, which only ${[...operands.keys()].join(", ")} have. Leave out such tensors with tensors: intersection.`,
       );
     }
-    const get = (field: string): Operand => operands.get(field) as Operand;
-    const models = present.flatMap(({ name, field }) => (isListField(field) ? [get(name)] : []));
+    const own = { ...recipe, ...Object.fromEntries(lists.map(({ field, entries }) => [field, entries])) };
+    const get = (field: string): Operand => (operands.get(field) ?? donors.get(field)) as Operand;
+    const models = fields.flatMap(({ label, path: [field, index, inner = "model"] }) =>
+      index !== undefined && inner === "model" && isThere(field, index) ? [get(label)] : [],
+    );
     const made = method.tensors(own, { get, models, base: operands.get("base") }, this);
     return { layerOrder: lead.layerOrder, ...(made instanceof Map ? { tensors: made } : made) };
   }

@@ -10,20 +10,20 @@ import {
   type SourceOptions,
   unquantise,
 } from "../../formats/checkpoint/index.js";
-import { isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
+import { type Alignment, isWithin, moveTokenIds } from "../../formats/vocabulary/index.js";
 import { isFloatDType, MismatchError, RecipeError } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import { hasOperation, leavesOf, Resolver, sourcesRead } from "../../tensor/expressions/index.js";
 import { measuredSources, placeholders } from "../../tensor/measurements/index.js";
 import { type Job, requireKernelMemory } from "../../tensor/streaming/index.js";
+import type { Method } from "../methods/method.js";
 import type { Operand } from "../methods/operand.js";
-import { type SwapRecipe, swapOwners } from "../methods/swap.js";
 import { PLAN_FORMAT, type PlanSource, type Step } from "../model-plan.js";
 import { settleRecipe } from "../recipe/inner-recipes.js";
-import { findMethod, mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "../recipe/recipe.js";
+import { mapSources, methodOf, type Plan, type Recipe, type RecipeInput } from "../recipe/recipe.js";
 import { checkRecipe, readRecipe } from "../recipe/recipe-file.js";
 import { planAdapter, requireOneBase } from "./adapter-plan.js";
-import { chooseBlocks, withinBudget } from "./budget.js";
+import { chooseBlocks, type ReadBlocks, withinBudget } from "./budget.js";
 import { factorSources, isOnFactors } from "./factor-sources.js";
 import { planFp8 } from "./fp8-plan.js";
 import { OperandBuilder } from "./operand-builder.js";
@@ -48,6 +48,8 @@ export interface PlanOptions extends SourceOptions {
   readonly opened?: ReadonlyMap<string, Checkpoint> | undefined;
   /** Whether to run a file that the recipe names as its method. Default: false. */
   readonly allowCode?: boolean | undefined;
+  /** Seed of each method in the recipe that makes random choices. Default: those of the recipe. */
+  readonly seed?: number | undefined;
 }
 
 /**
@@ -63,8 +65,8 @@ export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {})
 }
 
 async function planWhole(recipe: RecipeInput, options: PlanOptions) {
-  const { folder = ".", allowCode = false } = options;
-  const { recipe: settled, code, notes } = await settleRecipe(recipe, folder, allowCode);
+  const { folder = ".", allowCode = false, seed } = options;
+  const { recipe: settled, code, notes } = await settleRecipe(recipe, folder, allowCode, seed);
   const planner = new Planner(settled, options);
   const planned = await planner.plan(notes);
   const asStored =
@@ -133,24 +135,18 @@ export async function planRecipeFile(
   const { readMergekit } = await import("../mergekit/index.js");
   const converted = await readMergekit(file, hub, { asMergekit });
   if (converted) {
-    const recipe = seeded({ ...converted.recipe, ...fields } as RecipeInput, seed);
-    return { opened: await planRecipe(recipe, { hub }), notes: converted.notes };
+    const recipe = { ...converted.recipe, ...fields } as RecipeInput;
+    return { opened: await planRecipe(recipe, { hub, seed }), notes: converted.notes };
   }
   const { recipe: written, folder, lineOf } = await readRecipe(file);
   try {
-    const recipe = seeded({ ...written, ...fields } as RecipeInput, seed);
-    return { opened: await planRecipe(recipe, { folder, hub, allowCode }), notes: [] };
+    const recipe = { ...written, ...fields } as RecipeInput;
+    return { opened: await planRecipe(recipe, { folder, hub, allowCode, seed }), notes: [] };
   } catch (error) {
     const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
     if (!(error instanceof RecipeError) || line === undefined) throw error;
     throw RecipeError.at(error.where, `${file}, line ${line}: ${error.message}`);
   }
-}
-
-function seeded<R extends { readonly method: string }>(recipe: R, seed: number | undefined): R {
-  if (seed === undefined) return recipe;
-  const inner = mapSources(recipe, (source) => (typeof source === "string" ? source : seeded(source, seed)));
-  return "seed" in (findMethod(recipe.method)?.schema.shape ?? {}) ? { ...inner, seed } : inner;
 }
 
 /** The plan over codes and scales; undefined where the sources have different ones, or it would separate them. */
@@ -172,85 +168,40 @@ async function planAsStored(
 
 class Planner {
   readonly #recipe: Recipe;
+  readonly #method: Method;
   readonly #builder: OperandBuilder;
   readonly #asStored: boolean;
 
   /** @param asStored whether the opened checkpoints have codes and scales as tensors */
   constructor(recipe: Recipe, { folder = ".", hub, opened }: PlanOptions, asStored = false) {
     this.#recipe = recipe;
+    this.#method = methodOf(recipe);
     this.#asStored = asStored;
     this.#builder = new OperandBuilder(folder, hub, opened, recipe.tensors);
   }
 
   async plan(notes: readonly string[]): Promise<OpenedPlan> {
     const builder = this.#builder;
-    for (const note of notes) builder.note(note);
-    await builder.openAll(this.#recipe, "");
-    roundAdapters(builder.sources, this.#recipe.lora_merge_dtype);
-    if (isOnFactors(this.#recipe)) {
-      requireOneBase([...builder.sources]);
-      for (const [label, factors] of factorSources(this.#recipe, builder.sources)) builder.sources.set(label, factors);
-      builder.isOnFactors = true;
-      builder.note(
-        `${methodOf(this.#recipe).title} merges the adapters' factors A and B, as PEFT does, not their products; a merge without as: adapter merges the products`,
-      );
-    }
-    const { layersOnly } = methodOf(this.#recipe);
-    if (layersOnly && this.#recipe.vocabulary !== undefined) {
-      throw RecipeError.at(
-        { field: "vocabulary" },
-        "vocabulary has no meaning here: all tokens are those of one model. Remove it.",
-      );
-    }
-    const alignment = await builder.requireCompatible(this.#recipe.vocabulary, "merged", layersOnly);
+    this.#note(notes);
+    await this.#open();
+    const { vocabulary } = this.#recipe;
+    const alignment = await builder.requireCompatible(vocabulary, "merged", this.#method.layersOnly);
     const whole = builder.merged;
-    const { budget } = this.#recipe;
-    const chosen = budget === undefined ? undefined : await chooseBlocks(budget, whole, (one) => builder.isBase(one));
-    for (const note of chosen?.notes ?? []) builder.note(note);
-    for (const [label, source] of withinBudget(whole, chosen?.read ?? {})) builder.sources.set(label, source);
+    const blocks = await this.#chooseBlocks(whole);
     const merged = builder.merge(this.#recipe, "");
     if (merged.layerOrder) requireStackable(merged.lead.checkpoint, merged.layerOrder);
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = this.#steps(merged);
     // Rejects unsupported arithmetic before weights are read.
-    const [mixed, others] = [this.#mixedDTypes(steps), this.#uncomputable(steps)];
-    const problems = [...mixed, ...others];
-    const where = others.length === 0 ? { option: "dtype" } : {};
-    if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems, where);
+    this.#requireComputable(steps);
     this.#requireKernels(steps);
-    for (const labels of builder.duplicates()) {
-      builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
-    }
-    // The factors of two trainings have nothing in common.
-    const related = builder.isOnFactors
-      ? { notes: [], unrelated: [], changeIn: () => undefined }
-      : await compareWeights(whole, (label) => builder.isBase(label));
-    for (const note of related.notes) builder.note(note);
-    const changes = recipe.method === "swap" ? middleChanges(recipe, merged.layers, related) : undefined;
-    if (!changes && !chosen) this.#noteUnused(steps);
-    const isSuspicious = changes !== undefined && changes.byLanguage > changes.layers / 2;
-    if (isSuspicious) {
-      builder.note(
-        `of ${plural(changes.layers, "layer")} from task, language changed ${changes.byLanguage} more than task did; check that the experts are not swapped`,
-      );
-    }
-    const packed = steps.filter(
-      (step) => recipe.dtype !== "keep" && recipe.dtype !== "fp8" && /^F[468](_|$)/.test(step.dtype),
-    );
-    if (packed.length > 0) {
-      builder.note(
-        `${plural(packed.length, "packed tensor")} (${packed[0]?.dtype}) cannot be converted and keep their dtype`,
-      );
-    }
-    const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.tokenizerFrom);
-    const tokenizer = builder.sources.get(tokenizerFrom);
-    const { sources } = builder;
-    if (tokenizer)
-      for (const note of await companionNotes(merged.lead.checkpoint, tokenizer, sources.values())) builder.note(note);
-    const from = { label: merged.lead.id, checkpoint: builder.sources.get(merged.lead.id) ?? merged.lead.checkpoint };
-    const moved = tokenizer && (await moveTokenIds(from, { label: tokenizerFrom, checkpoint: tokenizer }, alignment));
-    for (const note of moved?.notes ?? []) builder.note(note);
-    const config = { ...merged.config, ...moved?.fields };
+    const related = await this.#compare(whole);
+    const warning = this.#method.warn?.(recipe, merged.layers, related.changeIn);
+    if (!warning && !blocks) this.#noteUnused(steps);
+    this.#note(warning?.notes);
+    this.#notePacked(steps);
+    const tokenizer = await this.#tokenizer(merged, alignment);
+    const config = { ...merged.config, ...tokenizer.config };
     const plan: Plan = {
       format: PLAN_FORMAT,
       recipe,
@@ -261,12 +212,12 @@ class Planner {
       measurements: [...builder.measurements.values()],
       steps,
       ...(alignment ? { vocabulary: { rows: alignment.rows, digest: alignment.digest, added: alignment.added } } : {}),
-      ...(chosen ? { blocks: chosen.read } : {}),
+      ...(blocks ? { blocks } : {}),
       configFrom: merged.lead.id,
       ...(Object.keys(config).length > 0 ? { config } : {}),
-      tokenizerFrom,
+      tokenizerFrom: tokenizer.from,
       notes: builder.notes,
-      ...(isSuspicious ? { suspicion: changes } : {}),
+      ...(warning?.suspicion ? { suspicion: warning.suspicion } : {}),
       ...(related.unrelated.length > 0 ? { unrelated: related.unrelated } : {}),
     };
     const opened = { plan, sources: builder.sources };
@@ -278,6 +229,83 @@ class Planner {
   tryNumbers(recipe: Recipe): void {
     const { lead, layerOrder } = this.#builder.again().merge(recipe, "");
     if (layerOrder) requireStackable(lead.checkpoint, layerOrder);
+  }
+
+  #note(notes: readonly string[] = []): void {
+    for (const note of notes) this.#builder.note(note);
+  }
+
+  /** Opens the sources, in the form that they are merged in. */
+  async #open(): Promise<void> {
+    const { sources } = this.#builder;
+    await this.#builder.openAll(this.#recipe, "");
+    roundAdapters(sources, this.#recipe.lora_merge_dtype);
+    if (isOnFactors(this.#recipe)) {
+      requireOneBase([...sources]);
+      for (const [label, factors] of factorSources(this.#recipe, sources)) sources.set(label, factors);
+      this.#builder.isOnFactors = true;
+      this.#builder.note(
+        `${this.#method.title} merges the adapters' factors A and B, as PEFT does, not their products; a merge without as: adapter merges the products`,
+      );
+    }
+    if (this.#method.layersOnly && this.#recipe.vocabulary !== undefined) {
+      throw RecipeError.at(
+        { field: "vocabulary" },
+        "vocabulary has no meaning here: all tokens are those of one model. Remove it.",
+      );
+    }
+  }
+
+  /** With a budget: the blocks to read, with the base's in place of the others. */
+  async #chooseBlocks(models: ReadonlyMap<string, Checkpoint>): Promise<ReadBlocks | undefined> {
+    const { budget } = this.#recipe;
+    const chosen =
+      budget === undefined ? undefined : await chooseBlocks(budget, models, (one) => this.#builder.isBase(one));
+    this.#note(chosen?.notes);
+    for (const [label, source] of withinBudget(models, chosen?.read ?? {})) this.#builder.sources.set(label, source);
+    return chosen?.read;
+  }
+
+  /** @throws MismatchError if a step needs arithmetic that its tensors do not have */
+  #requireComputable(steps: readonly Step[]): void {
+    const [mixed, others] = [this.#mixedDTypes(steps), this.#uncomputable(steps)];
+    const problems = [...mixed, ...others];
+    const where = others.length === 0 ? { option: "dtype" } : {};
+    if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems, where);
+  }
+
+  /** Compares the sources with each other. */
+  async #compare(models: ReadonlyMap<string, Checkpoint>): Promise<Relatedness> {
+    const builder = this.#builder;
+    for (const labels of builder.duplicates()) {
+      builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
+    }
+    // The factors of two trainings have nothing in common.
+    if (builder.isOnFactors) return { notes: [], unrelated: [], changeIn: () => undefined };
+    const related = await compareWeights(models, (label) => builder.isBase(label));
+    this.#note(related.notes);
+    return related;
+  }
+
+  #notePacked(steps: readonly Step[]): void {
+    const { dtype } = this.#recipe;
+    const packed = steps.filter((step) => dtype !== "keep" && dtype !== "fp8" && /^F[468](_|$)/.test(step.dtype));
+    if (packed.length === 0) return;
+    const what = `${plural(packed.length, "packed tensor")} (${packed[0]?.dtype})`;
+    this.#builder.note(`${what} cannot be converted and keep their dtype`);
+  }
+
+  /** The source of the tokenizer, and fields of config.json that follow from it. */
+  async #tokenizer({ lead, tokenizerFrom }: Operand, alignment: Alignment | undefined) {
+    const { sources } = this.#builder;
+    const from = this.#tokenizerFrom(alignment?.leader ?? tokenizerFrom);
+    const tokenizer = sources.get(from);
+    if (!tokenizer) return { from };
+    this.#note(await companionNotes(lead.checkpoint, tokenizer, sources.values()));
+    const config = { label: lead.id, checkpoint: sources.get(lead.id) ?? lead.checkpoint };
+    const moved = await moveTokenIds(config, { label: from, checkpoint: tokenizer }, alignment);
+    this.#note(moved.notes);
+    return { from, config: moved.fields };
   }
 
   /** Notes sources that no step reads. */
@@ -399,20 +427,6 @@ class Planner {
       `tokenizer_from names ${JSON.stringify(asked)}, which is not a source (${formatSome([...this.#builder.sources.keys()], 8)})`,
     );
   }
-}
-
-/** Beyond the error of a sample. */
-const SURELY_MORE = 1.1;
-
-/** How many layers of the task expert the language expert changed more; undefined if that is not known. */
-function middleChanges(recipe: SwapRecipe, layers: number, { changeIn }: Pick<Relatedness, "changeIn">) {
-  const owners = layers > 0 ? swapOwners(recipe, layers) : [];
-  const middle = owners.flatMap((owner, layer) => (owner === "task" ? [layer] : []));
-  const changes = middle.map((layer) => [changeIn("task", layer), changeIn("language", layer)] as const);
-  const known = changes.filter((pair): pair is [number, number] => !pair.includes(undefined));
-  if (known.length === 0) return undefined;
-  const byLanguage = known.filter(([task, language]) => language > SURELY_MORE * task).length;
-  return { byLanguage, layers: middle.length };
 }
 
 /** Fills depth-dependent defaults into a recipe and its nested recipes, for the record in the output. */

@@ -97,6 +97,16 @@ describe("tensors that some sources lack", () => {
     expect(readJson(out, "layergraft.json").recipe).toMatchObject({ tensors: "intersection" });
   });
 
+  it("are merged of the models that have them while a method has as many as it needs", async () => {
+    const union = { method: "consensus", base: a, tensors: "union" } as const;
+    await expect(planRecipe({ ...union, models: [a, b, a] })).resolves.toMatchObject({ plan: { layers: 2 } });
+    await expect(planRecipe({ ...union, models: [a, b] })).rejects.toThrow(
+      "consensus cannot merge model.extra.both.weight, which only models[0], base have. Leave out such tensors with tensors: intersection.",
+    );
+    const ties = await planRecipe({ ...union, method: "ties", models: [a, b] });
+    expect(ties.plan.steps.find(({ tensor }) => tensor === BOTH)?.origin).toEqual(["models[0]", "base"]);
+  });
+
   it("are refused where a method needs the source that lacks them", async () => {
     const recipe: RecipeInput = { method: "task_arithmetic", models: [a, c], base: b, tensors: "union" };
     const file = await recipeFile(recipe);

@@ -5,10 +5,11 @@ import { basename, isAbsolute, relative, resolve } from "node:path";
 import { parseHubName } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
 import { RecipeError } from "../../kit/index.js";
+import { formatProblem } from "../../kit/settings/index.js";
 import type { SourceRecipe } from "../methods/method.js";
-import { isOwnMethod, loadOwnMethods } from "./own-methods.js";
-import { mapSourcesAsync, outputFields, type RecipeInput } from "./recipe.js";
-import { checkRecipe, readRecipe } from "./recipe-file.js";
+import { isOwnMethod, loadMethod } from "./own-methods.js";
+import { findMethod, mapSources, mapSourcesAsync, type OwnCode, outputFields, type RecipeInput } from "./recipe.js";
+import { checkRecipe, readRecipe, validate } from "./recipe-file.js";
 
 /** Recipe files in one recipe, repetitions included. It also bounds how deep they nest. */
 const MAX_FILES = 100;
@@ -28,24 +29,28 @@ export async function isRecipeFile(path: string): Promise<boolean> {
  * @throws RecipeError with every problem of a recipe, if its method is a file, or if files name each other in a circle
  */
 export async function resolveSource(source: SourceRecipe, folder: string) {
-  const reader = new InnerRecipes(folder);
+  const reader = new InnerRecipes(folder, false);
   const checked = typeof source === "string" ? source : { ...checkRecipe(source) };
-  const resolved = await reader.resolve(checked, folder, []);
-  // Reads nothing, as code is not allowed here.
-  if (typeof resolved !== "string") await loadOwnMethods(resolved, false);
-  return { source: resolved, notes: reader.notes };
+  return { source: await reader.resolve(checked, folder, []), notes: reader.notes };
 }
 
 /**
  * A recipe as it is planned: checked, with the recipes that its sources are, and with the methods that are files.
  * @param allowCode whether the user allows to run these files
+ * @param seed of every method that makes random choices; default: those of the recipe
  * @returns it, the files, and notes on fields of inner recipes that do not apply
  * @throws RecipeError with every problem, or if code is not allowed
  */
-export async function settleRecipe(recipe: RecipeInput, folder: string, allowCode: boolean) {
-  const reader = new InnerRecipes(folder);
-  const whole = await reader.resolveAll(checkRecipe(recipe), folder, []);
-  return { ...(await loadOwnMethods(whole, allowCode)), notes: reader.notes };
+export async function settleRecipe(recipe: RecipeInput, folder: string, allowCode: boolean, seed?: number) {
+  const reader = new InnerRecipes(folder, allowCode);
+  const whole = await reader.resolveAll(checkRecipe(recipe), folder, [], true);
+  const settled = seed === undefined ? whole : checkRecipe(seeded(whole, seed));
+  return { recipe: settled, code: reader.code, notes: reader.notes };
+}
+
+function seeded<R extends { readonly method: string }>(recipe: R, seed: number): R {
+  const inner = mapSources(recipe, (source) => (typeof source === "string" ? source : seeded(source, seed)));
+  return "seed" in (findMethod(recipe.method)?.schema.shape ?? {}) ? { ...inner, seed } : inner;
 }
 
 /** A file as a person would name it: from the working folder, if it is inside. */
@@ -56,11 +61,15 @@ function named(file: string): string {
 
 class InnerRecipes {
   readonly notes: string[] = [];
+  /** The methods that are files. */
+  readonly code: OwnCode[] = [];
   readonly #root: string;
+  readonly #allowCode: boolean;
   #files = 0;
 
-  constructor(root: string) {
+  constructor(root: string, allowCode: boolean) {
     this.#root = root;
+    this.#allowCode = allowCode;
   }
 
   /** @param trail files that are being read, the outermost first */
@@ -70,10 +79,20 @@ class InnerRecipes {
     return (await isRecipeFile(file)) ? this.#read(file, trail) : this.#fromRoot(source, folder);
   }
 
-  async resolveAll<R extends object>(recipe: R, folder: string, trail: readonly string[]): Promise<R> {
+  /** @param isWhole whether the recipe may have fields of the output */
+  async resolveAll<R extends object>(recipe: R, folder: string, trail: readonly string[], isWhole = false): Promise<R> {
     const { method } = recipe as { readonly method?: unknown };
-    const own = isOwnMethod(method) ? { ...recipe, method: resolve(folder, method) } : recipe;
+    const own = isOwnMethod(method) ? await this.#withMethod(recipe, resolve(folder, method), isWhole) : recipe;
     return mapSourcesAsync(own, (source) => this.resolve(source, folder, trail));
+  }
+
+  /** Loads the method that is a file, which says what the sources are, and checks the recipe by it. */
+  async #withMethod<R extends object>(recipe: R, file: string, isWhole: boolean): Promise<R> {
+    const code = await loadMethod(file, this.#allowCode);
+    this.code.push(code);
+    const { value, problems } = validate({ ...recipe, method: code.name }, isWhole);
+    if (!value) throw new RecipeError(`The recipe does not fit ${file}:`, problems.map(formatProblem));
+    return value as unknown as R;
   }
 
   async #read(file: string, trail: readonly string[]): Promise<SourceRecipe> {

@@ -1,7 +1,14 @@
 // Recipe fields as data for `layergraft methods`, docs/methods.md and the JSON Schema, from the methods' schemas.
-import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../kit/settings/index.js";
+import {
+  type JsonSchema,
+  jsonSchemaOf,
+  type SchemaField,
+  schemaFields,
+  shareDefinitions,
+} from "../../kit/settings/index.js";
 import { METHOD_GROUPS, METHODS, USED_MOST } from "../methods/index.js";
 import type { Method } from "../methods/method.js";
+import { sourceFieldsIn } from "../methods/source-fields.js";
 import { outputSchema } from "./recipe.js";
 
 /** A method and its fields. */
@@ -11,7 +18,7 @@ export interface MethodReference extends Pick<Method, "name" | "title" | "summar
   /** Whether it is one of the ten that are used most. */
   readonly isUsedMost: boolean;
   readonly fields: readonly SchemaField[];
-  /** Fields of an entry of `models` or `slices`, where the method has such a list. */
+  /** Fields of an entry of the list of sources, where the method has one. */
   readonly entryFields: readonly SchemaField[];
   readonly example: object;
 }
@@ -21,10 +28,11 @@ export function methodReferences(): MethodReference[] {
   return Object.entries(METHOD_GROUPS).flatMap(([group, methods]) =>
     methods.map(({ name, title, summary, formula, reference, schema, example }) => {
       const all = schemaFields(schema);
+      const lists = sourceFieldsIn(schema).flatMap((one) => ("entry" in one ? [one.field] : []));
       const fields = all.filter((field) => /^\w+$/.test(field.name) && field.name !== "method");
       const entryFields = all.flatMap((field) => {
-        const [, inner] = /^(?:models|slices)\[\]\.(\w+)$/.exec(field.name) ?? [];
-        return inner === undefined || inner === "model" ? [] : [{ ...field, name: inner }];
+        const [, list = "", inner = "model"] = /^(\w+)\[\]\.(\w+)$/.exec(field.name) ?? [];
+        return lists.includes(list) && inner !== "model" ? [{ ...field, name: inner }] : [];
       });
       const isUsedMost = USED_MOST.includes(name);
       return { name, title, group, isUsedMost, summary, formula, reference, fields, entryFields, example };
@@ -51,7 +59,7 @@ export function recipeJsonSchema(): JsonSchema {
       title: `recipe of ${name}`,
     };
   });
-  return {
+  return shareDefinitions({
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "layergraft recipe",
     oneOf: whole,
@@ -63,5 +71,5 @@ export function recipeJsonSchema(): JsonSchema {
       recipe: { oneOf: definitions.map(([name]) => ({ $ref: `#/$defs/${name}` })) },
       ...Object.fromEntries(definitions),
     },
-  };
+  });
 }

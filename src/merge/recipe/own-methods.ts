@@ -5,7 +5,6 @@ import type { z } from "zod";
 import { readBounded } from "../../kit/files/index.js";
 import { LayergraftError, RecipeError } from "../../kit/index.js";
 import { shorten } from "../../kit/printing/index.js";
-import { checkSchema, formatProblem } from "../../kit/settings/index.js";
 import { guardCode, runCode } from "../../tensor/streaming/index.js";
 import * as fields from "../methods/method.js";
 import { defineMethod, type Method, type MethodDefinition } from "../methods/method.js";
@@ -13,11 +12,12 @@ import * as operands from "../methods/operand.js";
 import * as parameters from "../methods/parameter.js";
 import { seedOf } from "../methods/random.js";
 import { modelParameter } from "../methods/task-vectors.js";
-import { addMethod, mapSourcesAsync, type OwnCode, outputFields } from "./recipe.js";
+import { addMethod, type OwnCode } from "./recipe.js";
 
 /** What a user's method is made of: the same as a built-in one. */
 const KIT = {
-  ...{ modelsField: fields.modelsField, sourceField: fields.sourceField, weightField: fields.weightField },
+  ...{ modelsField: fields.modelsField, sourceField: fields.sourceField },
+  ...{ statisticsField: fields.statisticsField, weightField: fields.weightField },
   ...{ lambdaField: fields.lambdaField, seedField: fields.seedField, boundedParameter: parameters.boundedParameter },
   ...{ resolveParameter: parameters.resolveParameter, modelParameter },
   ...{ computed: operands.computed, copyTensor: operands.copyTensor, average: operands.average, plus: operands.plus },
@@ -50,35 +50,13 @@ export function isOwnMethod(method: unknown): method is string {
   return typeof method === "string" && /\.m?js$/.test(method) && (/^\.{0,2}[\\/]/.test(method) || isAbsolute(method));
 }
 
-/**
- * Loads the methods that are files, and checks their fields.
- * @param recipe with absolute paths of files
- * @param allowCode whether the user allows to run them
- * @returns the recipe with each of them by a name of its own, and the files
- * @throws RecipeError if code is not allowed, a file is not a method, or a field is wrong
- */
-export async function loadOwnMethods<R extends { readonly method: string }>(
-  recipe: R,
-  allowCode: boolean,
-  isWhole = true,
-): Promise<{ readonly recipe: R; readonly code: readonly OwnCode[] }> {
-  const code: OwnCode[] = [];
-  let own: R = recipe;
-  if (isOwnMethod(recipe.method)) {
-    const { method, ...file } = await loadMethod(recipe.method, allowCode);
-    code.push(file);
-    const schema = isWhole ? method.schema.extend(outputFields) : method.schema;
-    const { value, problems } = checkSchema(schema, { ...recipe, method: method.name });
-    if (!value) throw new RecipeError(`The recipe does not fit ${file.file}:`, problems.map(formatProblem));
-    own = value as unknown as R;
-  }
-  const loaded = await mapSourcesAsync(own, async (source) => {
-    if (typeof source === "string") return source;
-    const inner = await loadOwnMethods(source, allowCode, false);
-    code.push(...inner.code);
-    return inner.recipe;
-  });
-  return { recipe: loaded, code };
+/** The same, whose functions say where they fail. */
+function guarded<T extends object>(file: string, made: T): T {
+  const all = Object.entries(made).map(([name, own]): [string, unknown] => [
+    name,
+    typeof own === "function" ? (...given: unknown[]) => guardCode(file, () => own(...given)) : own,
+  ]);
+  return Object.fromEntries(all) as T;
 }
 
 /** Loads the files of a plan that was made before. @throws LayergraftError code "changed" if one is another now */
@@ -93,7 +71,12 @@ export async function reloadOwnMethods(code: readonly OwnCode[], allowCode: bool
   }
 }
 
-async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & { readonly method: Method }> {
+/**
+ * Loads the method that a file is, under a name of its own.
+ * @param allowCode whether the user allows to run it
+ * @throws RecipeError if code is not allowed, or the file is not a method
+ */
+export async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode> {
   const where = { file };
   if (!allowCode) {
     const message = `${file} is a program that the recipe names as its method. Read it; merge and verify run it where you allow it, other commands take the merged folder`;
@@ -122,10 +105,9 @@ async function loadMethod(file: string, allowCode: boolean): Promise<OwnCode & {
     for (const part of ["title", "fields", "tensors"] as const) {
       if (made?.[part] === undefined) throw new TypeError(`its method has no ${part}`);
     }
-    const tensors: typeof made.tensors = (...given) => guardCode(file, () => made.tensors(...given));
-    const method: Method = defineMethod({ ...made, name, tensors });
+    const method: Method = defineMethod({ ...guarded(file, made), name });
     addMethod(method);
-    return { name, file, digest, method };
+    return { name, file, digest };
   } catch (error) {
     const problem = shorten((error as Error).message);
     throw RecipeError.at(where, `${file} is not a method: ${problem}. See docs/write-your-own-method.md.`);

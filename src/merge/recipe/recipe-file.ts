@@ -48,9 +48,10 @@ export function recipeProblems(value: unknown): readonly Problem[] {
   return validate(value).problems;
 }
 
-function validate(value: unknown): Checked<Recipe> {
+/** @param isWhole whether it may have fields of the output */
+export function validate(value: unknown, isWhole = true): Checked<Recipe> {
   const problems: Problem[] = [];
-  const recipe = check(value, [], problems);
+  const recipe = check(value, [], problems, isWhole);
   return problems.length > 0 ? { problems } : { value: recipe as Recipe, problems };
 }
 
@@ -58,7 +59,7 @@ function validate(value: unknown): Checked<Recipe> {
 const withOutput = remembered((schema: z.ZodObject) => schema.extend(outputFields));
 
 /** Checks a recipe by its method's schema, then the recipes within it; adds to `problems`. */
-function check(value: unknown, path: readonly PropertyKey[], problems: Problem[]): unknown {
+function check(value: unknown, path: readonly PropertyKey[], problems: Problem[], isWhole = false): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     problems.push({ path, message: "must be a recipe: a mapping with a method and its sources" });
     return value;
@@ -71,12 +72,12 @@ function check(value: unknown, path: readonly PropertyKey[], problems: Problem[]
     problems.push({ path: [...path, "method"], message: unknownMethod(name, Object.keys(value)) });
     return value;
   }
-  const whole = path.length === 0 ? withOutput(schema) : schema;
+  const whole = isWhole ? withOutput(schema) : schema;
   const { value: parsed, problems: own } = checkSchema(whole, value, path);
   problems.push(...own);
   // Nested recipes are checked even if this one has problems, to report all at once.
   const checked: object = parsed ?? value;
-  const places = new Map(sourcesOf(checked).map(([label, , at]) => [label, at]));
+  const places = new Map(sourcesOf(checked).map(({ label, path: at }) => [label, at]));
   return mapSources(checked, (source, label) =>
     typeof source === "object" && source !== null && "method" in source
       ? check(source, [...path, ...(places.get(label) ?? [])], problems)

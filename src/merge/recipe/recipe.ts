@@ -1,10 +1,20 @@
 // The recipe: fields of a method plus fields of the output.
 
 import { z } from "zod";
+import { isObject } from "../../kit/index.js";
 import { parseBytes } from "../../kit/printing/index.js";
 import type { AsWritten } from "../../kit/settings/index.js";
 import { METHODS } from "../methods/index.js";
-import { type Method, modelOf, type SourceRecipe } from "../methods/method.js";
+import type { Method, SourceRecipe } from "../methods/method.js";
+import {
+  joinFields,
+  type SourceField,
+  type SourceFields,
+  type SourceKind,
+  type SourceList,
+  type StatisticsKind,
+  sourceFieldsIn,
+} from "../methods/source-fields.js";
 import type { TensorPlan } from "../model-plan.js";
 
 type Schemas = (typeof METHODS)[number]["schema"];
@@ -124,61 +134,93 @@ export function methodOf(recipe: { readonly method: string }): Method {
   return BY_NAME.get(recipe.method) as Method;
 }
 
-/** Fields that name one source each, in any method. */
-export const SOURCE_FIELDS = ["backbone", "task", "language", "expert", "tokenizer", "statistics", "base"] as const;
-/** Whether a source is not a model, but statistics of one. @param id its path within the recipe */
-export const isStatistics = (id: string): boolean => id === "statistics" || id.endsWith(".statistics");
+/** Of a recipe of no known method, such as one that a plan's grid sets. */
+let ofAnyMethod: SourceFields | undefined;
 
-/** The source that is the statistics of another: those of the recipe itself are of its base. */
-export const statisticsFieldOf = (id: string): string => (id === "base" ? "statistics" : `${id}.statistics`);
-
-/** Whether a source gives only a tokenizer. */
-export const isDonor = (id: string): boolean => id === "tokenizer" || id.endsWith(".tokenizer");
-
-/** Fields that list sources, bare or as `{ model, ... }`. */
-export const LIST_FIELDS = ["models", "slices"] as const;
-
-export function isListField(field: PropertyKey | undefined): boolean {
-  return LIST_FIELDS.some((name) => name === field);
+/** The fields of a recipe that are sources, in the order of its method's, the base last; else those of any built-in method. */
+export function sourceFieldsOf(recipe: object): SourceFields {
+  const { method } = recipe as { readonly method?: unknown };
+  const known = typeof method === "string" ? findMethod(method) : undefined;
+  if (known) return sourceFieldsIn(known.schema);
+  ofAnyMethod ??= joinFields(METHODS.map(({ schema }) => sourceFieldsIn(schema)));
+  return ofAnyMethod;
 }
 
-/** The direct sources of a recipe, with their labels and paths. */
-export function sourcesOf(recipe: object): [label: string, source: SourceRecipe, path: PropertyKey[]][] {
-  const fields = recipe as Record<string, unknown>;
-  const named = SOURCE_FIELDS.flatMap((field): [string, SourceRecipe, PropertyKey[]][] =>
-    fields[field] === undefined ? [] : [[field, fields[field] as SourceRecipe, [field]]],
-  );
-  const listed = LIST_FIELDS.flatMap((field) => {
-    const entries = fields[field];
-    if (!Array.isArray(entries)) return [];
-    return entries.flatMap((entry, i): [string, SourceRecipe, PropertyKey[]][] => {
-      const isEntry = typeof entry === "object" && entry !== null && "model" in entry;
-      const model: [string, SourceRecipe, PropertyKey[]] = [
-        `${field}[${i}]`,
-        modelOf(entry),
-        isEntry ? [field, i, "model"] : [field, i],
-      ];
-      if (!isEntry || !("statistics" in entry)) return [model];
-      return [model, [`${field}[${i}].statistics`, entry.statistics as SourceRecipe, [field, i, "statistics"]]];
-    });
+/** A source of a recipe. */
+export interface RecipeSource {
+  /** Its name within the recipe, such as `task` or `models[0]`. */
+  readonly label: string;
+  readonly source: SourceRecipe;
+  /** Its place in the recipe; that of a list's entry has an index. */
+  readonly path:
+    | readonly [field: string]
+    | readonly [list: string, index: number]
+    | readonly [list: string, index: number, field: string];
+  readonly kind: SourceKind;
+  /** Of statistics: their kind, and the label of the model that they are of. */
+  readonly statistics?: { readonly kind: StatisticsKind; readonly of: string };
+}
+
+/** The direct sources of a recipe, which may be unchecked. */
+export function sourcesOf(recipe: object): RecipeSource[] {
+  const values = recipe as Readonly<Record<string, unknown>>;
+  return sourceFieldsOf(recipe).flatMap((declared): RecipeSource[] => {
+    const value = values[declared.field];
+    if (value === undefined) return [];
+    if (!("entry" in declared)) return [sourceAt(declared, value, [declared.field], (field) => field)];
+    return Array.isArray(value) ? value.flatMap((entry: unknown, i) => sourcesIn(entry, declared, i)) : [];
   });
-  // The base last: the sources that make up the result come first.
-  return [...named.filter(([label]) => label !== "base"), ...listed, ...named.filter(([label]) => label === "base")];
+}
+
+/** The sources in an entry of a list, a bare one or a mapping. */
+function sourcesIn(entry: unknown, { field: list, entry: fields }: SourceList, i: number): RecipeSource[] {
+  const labelOf = (field: string) => (field === "model" ? `${list}[${i}]` : `${list}[${i}].${field}`);
+  const isMapping = isObject(entry) && ("model" in entry || !("method" in entry));
+  if (isMapping) {
+    return fields.flatMap((one) =>
+      one.field in entry ? [sourceAt(one, entry[one.field], [list, i, one.field], labelOf)] : [],
+    );
+  }
+  const bare = fields.find(({ field }) => field === "model");
+  return bare ? [sourceAt(bare, entry, [list, i], labelOf)] : [];
+}
+
+function sourceAt(
+  { field, source: kind, statistics }: SourceField,
+  value: unknown,
+  path: RecipeSource["path"],
+  labelOf: (field: string) => string,
+): RecipeSource {
+  return {
+    label: labelOf(field),
+    source: value as SourceRecipe,
+    path,
+    kind,
+    ...(statistics ? { statistics: { kind: statistics.kind, of: labelOf(statistics.of) } } : {}),
+  };
+}
+
+/** Kinds of the sources of a recipe and of the recipes within it, by label. */
+export function kindsOf(recipe: object, prefix = ""): ReadonlyMap<string, SourceKind> {
+  return new Map(
+    sourcesOf(recipe).flatMap(({ label, source, kind }): (readonly [string, SourceKind])[] =>
+      typeof source === "string" ? [[`${prefix}${label}`, kind]] : [...kindsOf(source, `${prefix}${label}.`)],
+    ),
+  );
 }
 
 /** The same recipe with its direct sources replaced. */
 export function mapSources<R extends object>(recipe: R, to: (source: SourceRecipe, label: string) => unknown): R {
   const replaced = { ...recipe } as Record<string, unknown>;
-  for (const [label, source, [field, index, inner]] of sourcesOf(recipe)) {
-    const name = field as string;
+  for (const { label, source, path } of sourcesOf(recipe)) {
+    const [field, index, inner] = path;
     if (index === undefined) {
-      replaced[name] = to(source, label);
+      replaced[field] = to(source, label);
       continue;
     }
-    const list = [...(replaced[name] as unknown[])];
-    list[index as number] =
-      inner === undefined ? to(source, label) : { ...(list[index as number] as object), [inner]: to(source, label) };
-    replaced[name] = list;
+    const list = [...(replaced[field] as unknown[])];
+    list[index] = inner === undefined ? to(source, label) : { ...(list[index] as object), [inner]: to(source, label) };
+    replaced[field] = list;
   }
   return replaced as R;
 }
@@ -189,7 +231,7 @@ export async function mapSourcesAsync<R extends object>(
   to: (source: SourceRecipe, label: string) => Promise<unknown>,
 ): Promise<R> {
   const made = new Map<string, unknown>();
-  for (const [label, source] of sourcesOf(recipe)) made.set(label, await to(source, label));
+  for (const { label, source } of sourcesOf(recipe)) made.set(label, await to(source, label));
   return mapSources(recipe, (_, label) => made.get(label));
 }
 

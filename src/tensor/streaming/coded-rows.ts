@@ -2,6 +2,7 @@
 
 import { CODE_BITS, type Code, codeValues, type Kernels } from "../../kernels/index.js";
 import { bytesPerElement, FormatError, isDType, isFloatDType } from "../../kit/index.js";
+import { type Buffers, bytesOfBuffers, reserveBuffers } from "./buffers.js";
 import type { Inputs } from "./files.js";
 import type { CodedTerm, Stored, StoredTerm } from "./program.js";
 
@@ -41,8 +42,16 @@ export function codedSizes({ dtype, coded }: Coded, blockRows: number): CodedSiz
   return { codes: Math.ceil(count * stride * (CODE_BITS[dtype as Code] / 8)), scales, columns };
 }
 
-export const codedBytes = ({ codes, scales, columns }: CodedSizes) =>
-  codes === 0 ? 0 : codes + 8 * scales + 8 * columns + 4 * VALUES;
+const buffersOf = ({ codes, scales, columns }: CodedSizes) => ({
+  codes,
+  scales: scales * 4,
+  zeros: scales * 4,
+  places: columns * 4,
+  scalePlaces: columns * 4,
+  values: VALUES * 4,
+});
+
+export const codedBytes = (sizes: CodedSizes) => (sizes.codes === 0 ? 0 : bytesOfBuffers(buffersOf(sizes)));
 
 /** Rows [from, to) of one matrix of a term, in memory. */
 interface Strip {
@@ -54,20 +63,13 @@ interface Strip {
 export class CodedRows {
   readonly #kernels: Kernels;
   readonly #files: Inputs;
-  readonly #at: Record<"codes" | "scales" | "zeros" | "places" | "scalePlaces" | "values", number>;
+  readonly #at: Buffers<ReturnType<typeof buffersOf>>;
   #strip: Strip | undefined;
 
-  constructor(kernels: Kernels, files: Inputs, { codes, scales, columns }: CodedSizes) {
+  constructor(kernels: Kernels, files: Inputs, sizes: CodedSizes) {
     this.#kernels = kernels;
     this.#files = files;
-    this.#at = {
-      codes: kernels.allocate(codes),
-      scales: kernels.allocate(scales * 4),
-      zeros: kernels.allocate(scales * 4),
-      places: kernels.allocate(columns * 4),
-      scalePlaces: kernels.allocate(columns * 4),
-      values: kernels.allocate(VALUES * 4),
-    };
+    this.#at = reserveBuffers(kernels, buffersOf(sizes));
   }
 
   /**

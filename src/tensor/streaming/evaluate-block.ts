@@ -3,6 +3,7 @@
 
 import { bytesPerValue, Kernels, turnValues } from "../../kernels/index.js";
 import { bytesPerElement, type FloatDType, isDType } from "../../kit/index.js";
+import { type Buffers, bytesOfBuffers, reserveBuffers } from "./buffers.js";
 import { type Coded, codedSizes, largerSizes, NO_CODES } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
 import { lowRankBytes } from "./low-rank.js";
@@ -32,19 +33,6 @@ import { type StoredSizes, StoredValues, storedBytes } from "./stored-values.js"
 import { type Block, declarationOf, type Workspace } from "./value-operation.js";
 import { elementsOfValues, mergeMatrix, wholeBytes } from "./whole-matrix.js";
 
-interface Buffers {
-  /** float32 sums of a block, one per evaluation of a job. */
-  readonly sums: readonly number[];
-  /** float32 values of a step: what occurs more than once in a job, and a stack for operations. */
-  readonly shared: readonly number[];
-  readonly pool: readonly number[];
-  /** Values with a low-rank product. */
-  readonly adapted: number;
-  /** Rounded elements of a block. */
-  readonly rounded: number;
-  readonly scratch: number;
-}
-
 interface Sizes extends StoredSizes {
   /** Elements of a block. */
   readonly block: number;
@@ -59,6 +47,24 @@ interface Sizes extends StoredSizes {
   /** Bytes that the merge of a whole matrix needs. */
   readonly whole: number;
 }
+
+const buffersOf = ({ block, step, slots, shared, pool, inputs, operation }: Sizes) => ({
+  /** float32 sums of a block, one per evaluation of a job. */
+  sums: [slots, block * 4] as const,
+  /** float32 values of a step: what occurs more than once in a job, and a stack for operations. */
+  shared: [shared, step * 4] as const,
+  pool: [pool, step * 4] as const,
+  /** Values with a low-rank product. */
+  adapted: step * 4,
+  /** Rounded elements of a block, which may be float64. */
+  rounded: block * 8,
+  /** Sums of `delta`. */
+  scratch: 64,
+  /** Of an operation: addresses and weights of its values, and what it needs besides. */
+  table: inputs * 4,
+  weights: inputs * 4,
+  operation,
+});
 
 function largestBlock(program: Program): Sizes {
   const largest = {
@@ -171,9 +177,7 @@ function sharesBuffer(index: number, weight: number): boolean {
 /** Bytes of buffers that one thread needs for this program. */
 export function workspaceBytes(program: Program): number {
   const sizes = largestBlock(program);
-  const { block, step, slots, shared, pool, operation, whole } = sizes;
-  const rounded = block * 8; // may be float64
-  const buffers = block * slots * 4 + rounded + step * (shared + pool + 1) * 4 + storedBytes(sizes) + operation + whole;
+  const buffers = bytesOfBuffers(buffersOf(sizes)) + storedBytes(sizes) + sizes.whole;
   const approximations = program.jobs.map((job) => (job.kind === "low-rank" ? approximationBytes(job) : 0));
   const pursuits = program.jobs.flatMap((job) => pursuitOf(job) ?? []).map(pursuitBytes);
   return buffers + [...approximations, ...pursuits].reduce((most, bytes) => Math.max(most, bytes), 0);
@@ -195,7 +199,7 @@ type Compute = (part: Block, target: number) => void;
 export class Evaluator {
   readonly kernels = new Kernels();
   readonly #stored: StoredValues;
-  readonly #at: Buffers;
+  readonly #at: Buffers<ReturnType<typeof buffersOf>>;
   readonly #workspace: Workspace;
   /** What the last block computed, how, and where its repeated terms are. */
   #evaluations: readonly Evaluation[] = [];
@@ -211,23 +215,9 @@ export class Evaluator {
   /** @param onStep called now and then in long computations, to stop by throwing */
   constructor(program: Program, files: Inputs, onStep: () => void = () => undefined) {
     const sizes = largestBlock(program);
-    const { block, step, slots, shared, pool, inputs, operation } = sizes;
-    const allocate = (bytes: number) => this.kernels.allocate(bytes);
-    const buffers = (count: number, length: number) => Array.from({ length: count }, () => allocate(length * 4));
-    this.#at = {
-      sums: buffers(slots, block),
-      shared: buffers(shared, step),
-      pool: buffers(pool, step),
-      adapted: allocate(step * 4),
-      rounded: allocate(block * 8),
-      scratch: allocate(64),
-    };
-    this.#workspace = {
-      kernels: this.kernels,
-      table: allocate(inputs * 4),
-      weights: allocate(inputs * 4),
-      scratch: allocate(operation),
-    };
+    this.#at = reserveBuffers(this.kernels, buffersOf(sizes));
+    const { table, weights, operation: scratch } = this.#at;
+    this.#workspace = { kernels: this.kernels, table, weights, scratch };
     this.#stored = new StoredValues(this.kernels, files, sizes, onStep);
   }
 

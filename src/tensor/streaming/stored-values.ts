@@ -3,6 +3,7 @@
 import type { KernelDType, Kernels, StoredBlocks, StoredType } from "../../kernels/index.js";
 import { bytesPerValue, turnValues } from "../../kernels/index.js";
 import { bytesPerElement, isDType } from "../../kit/index.js";
+import { type Buffers, bytesOfBuffers, reserveBuffers } from "./buffers.js";
 import { type Coded, CodedRows, type CodedSizes, codedBytes } from "./coded-rows.js";
 import type { Inputs } from "./files.js";
 import {
@@ -30,20 +31,25 @@ export interface StoredSizes {
   readonly coded: CodedSizes;
 }
 
+const buffersOf = ({ step, window, windows, left, right }: StoredSizes) => ({
+  converted: step * 4,
+  column: Math.max(step, left) * 4,
+  left: left * 4,
+  right: right * 4,
+  factor: Math.max(left, right) * 4,
+  windows: [windows, window] as const,
+});
+
 /** Bytes of all buffers. */
-export function storedBytes({ step, window, windows, left, right, coded }: StoredSizes): number {
-  return (
-    windows * (window + codedBytes(coded)) + (step + Math.max(step, left) + left + right + Math.max(left, right)) * 4
-  );
+export function storedBytes(sizes: StoredSizes): number {
+  return bytesOfBuffers(buffersOf(sizes)) + sizes.windows * codedBytes(sizes.coded);
 }
 
 export class StoredValues {
   readonly #kernels: Kernels;
   readonly #files: Inputs;
   readonly #onStep: () => void;
-  readonly #at: Record<"converted" | "column" | "left" | "right" | "factor", number> & {
-    readonly windows: readonly number[];
-  };
+  readonly #at: Buffers<ReturnType<typeof buffersOf>>;
   /** Index of the window of each range, and the terms whose ranges have been read for the block. */
   readonly #windowOf = new Map<string, number>();
   readonly #indexOf = new Map<StoredTerm, number>();
@@ -56,19 +62,12 @@ export class StoredValues {
   readonly #columnLength: number;
 
   constructor(kernels: Kernels, files: Inputs, sizes: StoredSizes, onStep: () => void) {
-    const { step, window, windows, left, right, coded } = sizes;
+    const { step, windows, left, coded } = sizes;
     this.#onStep = onStep;
     this.#kernels = kernels;
     this.#files = files;
     this.#columnLength = Math.max(step, left);
-    this.#at = {
-      converted: kernels.allocate(step * 4),
-      column: kernels.allocate(this.#columnLength * 4),
-      left: kernels.allocate(left * 4),
-      right: kernels.allocate(right * 4),
-      factor: kernels.allocate(Math.max(left, right) * 4),
-      windows: Array.from({ length: windows }, () => kernels.allocate(window)),
-    };
+    this.#at = reserveBuffers(kernels, buffersOf(sizes));
     const count = coded.codes === 0 ? 0 : windows;
     this.#coded = Array.from({ length: count }, () => new CodedRows(kernels, files, coded));
   }

@@ -4,11 +4,11 @@ import {
   checkSchema,
   checkSettings,
   type JsonSchema,
-  jsonSchemaOf,
   type LocatedSettings,
   openSettings,
   type Problem,
   parseSettings,
+  publishedSchema,
   readSettings,
   type SchemaField,
   type SettingsKind,
@@ -135,7 +135,7 @@ function replaced(run: unknown, [key, ...rest]: readonly string[], value: unknow
 
 /** The schema of run files, as JSON Schema (draft 2020-12). */
 export function runJsonSchema(): JsonSchema {
-  return { title: "layergraft run", ...jsonSchemaOf(runSchema) };
+  return publishedSchema("layergraft run", runSchema);
 }
 
 /** `data` has tables of its own, and the fields of a stream are those of a run. */
