@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../test/support/checkpoints.js";
+import { planRecipe } from "../merge/index.js";
+import { executePlan } from "../merge/output/index.js";
 import { LoadedDecoder } from "./loaded-decoder.js";
 import { openModelSource } from "./model-source.js";
 
@@ -32,3 +34,14 @@ it.each(["dora", "enlarged", "enlarged-tied", "tokens"])(
     expect(Math.max(...found.map((x, i) => Math.abs(x - (wanted[i] ?? Number.NaN))))).toBeLessThan(1e-6);
   },
 );
+
+it("a model whose sum of base and adapter is rounded has a note, and float32 has none", async () => {
+  const model = (base: string) => `${base}+${peft("dora", "adapter")}`;
+  const wide = await openModelSource(model(peft("dora", "base")));
+  expect(wide.notes.filter((note) => note.includes("rounded"))).toEqual([]);
+  const narrow = join(temporaryFolder(), "narrow");
+  const opened = await planRecipe({ method: "soup", models: [peft("dora", "base")], dtype: "bfloat16" });
+  await executePlan(opened, { out: narrow });
+  const { notes } = await openModelSource(model(narrow));
+  expect(notes.filter((note) => /^the sum of base and adapter is rounded to bfloat16/.test(note))).toHaveLength(1);
+});

@@ -12,7 +12,7 @@ import {
 import { type AddedToken, textFoldersOf } from "../formats/vocabulary/index.js";
 import { digestOfJson, stampOf } from "../kit/files/index.js";
 import { CheckpointError, MismatchError, RecipeError } from "../kit/index.js";
-import { plural } from "../kit/printing/index.js";
+import { commandLine, plural } from "../kit/printing/index.js";
 import {
   isOnFactors,
   isRecipeFile,
@@ -96,8 +96,19 @@ export async function sourceOf(checkpoint: Checkpoint): Promise<ModelSource> {
     measurements: [],
     textFolders: textFoldersOf(checkpoint),
     addedTokens: [],
-    notes: checkpoint.notes,
+    notes: [...checkpoint.notes, ...roundingNotes(checkpoint)],
   };
+}
+
+/** Of an adapter on a base in a narrow type: its weights are those of PEFT's merge, which lose some of its change. */
+function roundingNotes({ source, tensors }: Checkpoint): string[] {
+  const narrow = [...tensors.values()].find(({ lowRank, dtype }) => lowRank && (dtype === "BF16" || dtype === "F16"));
+  if (!narrow) return [];
+  const dtype = narrow.dtype === "BF16" ? "bfloat16" : "float16";
+  const merge = commandLine`export ${source} --format hf --type float32 --out FOLDER`;
+  return [
+    `the sum of base and adapter is rounded to ${dtype}, as PEFT merges them, which loses some of the change. To keep all of it: ${merge}`,
+  ];
 }
 
 async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {

@@ -44,7 +44,9 @@ export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
     defaultType: "q8_0",
     async plan(source, type, tensorTypes) {
       const plan = await planGguf(source, { type: type as FileType, tensorTypes });
-      const { architecture, digest, tensors, layout, notes } = plan;
+      const { architecture, digest, tensors, layout, unstored } = plan;
+      const settings = `GGUF files have no place for these settings of the model, which are left out: ${unstored.join(", ")}`;
+      const notes = [...plan.notes, ...(unstored.length > 0 ? [settings] : [])];
       return {
         target: `llama.cpp (${architecture})`,
         identity: { architecture },

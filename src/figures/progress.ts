@@ -119,7 +119,14 @@ function describe({ state, start, first, end }: Phase, now: number): string {
     `${amount(done)} of ${amount(total)}`,
     rate,
     detail,
-    done >= total ? `in ${formatDuration(seconds)}` : left >= 1 ? `${formatDuration(Math.ceil(left))} left` : "",
+    // What was complete at its first report began before that.
+    done >= total
+      ? first < total
+        ? `in ${formatDuration(seconds)}`
+        : ""
+      : left >= 1
+        ? `${formatDuration(Math.ceil(left))} left`
+        : "",
   ]
     .filter((part) => part !== "")
     .join("  ");

@@ -3,7 +3,7 @@ import { isHere, loadSourceTemplate, loadSourceTokenizer, modelTextOf, openModel
 import type { MemoryEstimate } from "../engine/memory/index.js";
 import { locateWeights, readSpec, weightsOf } from "../engine/model/index.js";
 import { loadRuntime } from "../engine/runtime/index.js";
-import { factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
+import { type Checkpoint, factorNames, type HubAccess, parameterCount } from "../formats/checkpoint/index.js";
 import type { KeptChange } from "../kernels/index.js";
 import { longestOf } from "../kit/arrays/index.js";
 import { digestOfFile, exists, requireOutside } from "../kit/files/index.js";
@@ -200,7 +200,7 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   const constants = weightsOf(spec).filter(({ isConstant }) => isConstant);
   const leftOut = run.method === "lora" ? leftOutOfLora(spec, source.config.modelType) : [];
   const fixed = new Set([...leftOut, ...constants].map(({ name }) => stored.get(name) ?? name));
-  const notes = [...source.notes];
+  const notes = [...source.notes, ...(run.method === "lora" && checkpoint ? peftNotes(run.base, checkpoint) : [])];
   const select = (selection: string, field: string): ReadonlySet<string> => {
     const chosen = resolveSelection(selection, { tensors: source.tensors, layers: spec.layers.length, field });
     const inside = [...chosen].filter((name) => own.has(name));
@@ -271,6 +271,15 @@ export async function prepareRun(options: PrepareOptions): Promise<PreparedRun> 
   const kept = checkpoint && (await keptBySample(run, checkpoint, trained, settings));
   const all = [...notes, ...settings.notes];
   return { base, source, settings, trained, lora, mask, streams, memory, kept, notes: all, warnings };
+}
+
+/** PEFT opens the base that an adapter names with transformers. */
+function peftNotes(base: string, { files }: Checkpoint): string[] {
+  if (!files.some(({ path }) => path.endsWith(".gguf"))) return [];
+  const folder = commandLine`export ${base} --format hf --out FOLDER`;
+  return [
+    `PEFT does not open an adapter of a GGUF file. To use it there, write the base as a folder first, and train on that: ${folder}`,
+  ];
 }
 
 /** The change of a first run. @throws RecipeError if it is not of the same architecture as the base */

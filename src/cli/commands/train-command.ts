@@ -283,7 +283,8 @@ function countRow(counts: SetCounts): string[] {
 }
 
 /** The fields and the template that gave the texts of a set. */
-const formatOf = ({ name, fields, template }: SetCounts) => `  ${name}: ${fields}; formatted with ${template}`;
+const formatOf = ({ name, fields, template }: SetCounts) =>
+  `  ${name}: ${fields}; formatted ${template === "plain" ? "as plain text" : `with ${template}`}`;
 
 /** What is not trained on, and why, and what may be a mistake in the file. */
 function lossesOf(counts: SetCounts): string[] {

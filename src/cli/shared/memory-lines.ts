@@ -2,7 +2,7 @@
 
 import { type Palette, right, terminalLines } from "../../figures/index.js";
 import { describeFree } from "../../kit/memory/index.js";
-import { formatBytes, plural } from "../../kit/printing/index.js";
+import { commandLine, formatBytes, plural } from "../../kit/printing/index.js";
 import type { MemoryRow, MemoryTable } from "../../verbs/shared/index.js";
 
 const NAMES: Readonly<Record<MemoryRow["way"], string>> = {
@@ -12,8 +12,8 @@ const NAMES: Readonly<Record<MemoryRow["way"], string>> = {
   lora: "train, LoRA",
 };
 
-export function memoryLines({ model, free, running, training, rows }: MemoryTable, palette: Palette): string[] {
-  const parts = ["weights", "optimizer", "cache", "logits", "activations"] as const;
+export function memoryLines({ model, source, free, running, training, rows }: MemoryTable, palette: Palette): string[] {
+  const parts = ["weights", "optimizer", "cache", "logits", "activations", "program"] as const;
   const cells = rows.flatMap(({ way, type, estimate, fits }) => {
     if (!estimate) return [];
     const name = way === "llama" ? `${NAMES.llama}, ${type === "file" ? "as it is" : type}` : NAMES[way];
@@ -33,6 +33,13 @@ export function memoryLines({ model, free, running, training, rows }: MemoryTabl
     palette.dim(
       `Running: ${texts(running)} at once. Training: ${texts(training)} at once. --batch and --tokens change them.`,
     ),
+    ...(rows.some(({ way, fits }) => way === "lora" && !fits)
+      ? [
+          palette.dim(
+            `A batch is as long as its longest example. For your data: ${commandLine`train --base ${source} --method lora --data FILE --out FOLDER --dry-run`}`,
+          ),
+        ]
+      : []),
     palette.dim("What does not fit is refused; LAYERGRAFT_MEMORY sets what may be taken."),
   ];
 }

@@ -37,6 +37,8 @@ export interface GgufPlan {
   readonly computed: readonly ComputedTensor[];
   readonly layout: GgufLayout;
   readonly notes: readonly string[];
+  /** Settings of the model that the file has no place for. Whoever runs the file from the model's folder applies them. */
+  readonly unstored: readonly string[];
 }
 
 // Part of the digest: files of a version with other kernels or metadata are not equal.
@@ -92,12 +94,6 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
     ...(template ? [["tokenizer.chat_template", text(template.source)] as const] : []),
     ...(penalty === undefined ? [] : [[PENALTY_KEY, f32(logits.repetitionPenalty ?? 1)] as const]),
   ];
-  const settingNotes =
-    Object.keys(unstored).length === 0
-      ? []
-      : [
-          `GGUF files have no place for these settings of the model, which are left out: ${Object.keys(unstored).join(", ")}`,
-        ];
   return ({ type, tensorTypes }) => {
     const chosen = chooseEncodings(tensors, type, { layers, tied, is70B }, tensorTypes);
     const planned = tensors.map((tensor, i) => ({ ...tensor, encoding: chosen.encodings[i] as Encoding }));
@@ -121,13 +117,8 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
       tensors: planned,
       computed,
       layout,
-      notes: [
-        ...partNotes(source),
-        ...notesOf(spec, architecture, unused),
-        ...chosen.notes,
-        ...tokenizer.notes,
-        ...settingNotes,
-      ],
+      notes: [...partNotes(source), ...notesOf(spec, architecture, unused), ...chosen.notes, ...tokenizer.notes],
+      unstored: Object.keys(unstored),
     };
   };
 }

@@ -24,7 +24,7 @@ import {
   type ModelCacheSettings,
   modelCacheSettings,
 } from "../../kit/files/index.js";
-import { type CallOptions, CancelledError, CheckpointError, LayergraftError } from "../../kit/index.js";
+import { type CallOptions, CancelledError, CheckpointError, LayergraftError, type Progress } from "../../kit/index.js";
 import type { FreeMemory } from "../../kit/memory/index.js";
 import { planGguf } from "../gguf/plan-gguf.js";
 import type { FileType } from "../gguf/tensor-types.js";
@@ -107,12 +107,12 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
   const generation = await generationOf(options, () => modelTextOf(opened).generationConfig());
   const plan = opened === headers ? planned : await planGguf(opened, { type });
   planned = plan;
-  const controls = { threads, signal, onProgress };
+  const onExport = (progress: Progress) => onProgress?.({ ...progress, phase: `exporting as ${type} for llama.cpp` });
   const file = {
     kind: "gguf" as const,
     digest: plan.digest,
     bytes: plan.layout.bytes,
-    write: (out: string) => writeGguf(plan, { out, resume: true, ...controls }),
+    write: (out: string) => writeGguf(plan, { out, resume: true, threads, signal, onProgress: onExport }),
   };
   const { path, loaded } = await openCached();
   const text = { ...modelTextOf(opened), digest: plan.digest };

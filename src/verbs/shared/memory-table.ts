@@ -32,6 +32,8 @@ export interface TextSizes {
 
 export interface MemoryTable {
   readonly model: string;
+  /** As it was given. */
+  readonly source: string;
   readonly free: FreeMemory;
   readonly running: TextSizes;
   readonly training: TextSizes;
@@ -100,6 +102,7 @@ export async function memoryTable(source: string, options: MemoryTableOptions = 
   }
   return {
     model: opened?.name ?? source,
+    source,
     free,
     running,
     training,
