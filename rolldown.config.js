@@ -55,7 +55,7 @@ const main = {
         { name: "common", test: /^\0rolldown|src\/kit\/(errors|json|version|progress|printing\/[\w-]+)\.ts$/ },
         {
           name: "commands",
-          test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed))\.ts$/,
+          test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed|advice))\.ts$/,
         },
         { name: "merge-commands", test: /src\/cli\/shared\/(merge-run|recipe-flags|push|hub-access)\.ts$/ },
         { name: "verbs", test: /src\/verbs\/(plan-merge|push|options)\.ts$/ },

@@ -4,6 +4,7 @@ import { layerStrip, type Palette } from "../../figures/index.js";
 import type { HubAccess } from "../../formats/checkpoint/index.js";
 import { defined, groupBy, usageError } from "../../kit/index.js";
 import {
+  asField,
   commandLine,
   formatBytes,
   formatCount,
@@ -69,6 +70,10 @@ export function outputFields(options: MergeOptions): Partial<RecipeInput> {
   return defined({ ...recipeFields(FLAGS, options), tensors });
 }
 
+/** A recipe that is a file has flags for fields of the output alone. */
+const asWritten: SayField = (field, value) =>
+  Object.values(FLAGS).flat().includes(field) ? asFlag(field, value) : asField(field, value);
+
 /**
  * @param further what the dry run's JSON says beside the plan
  * @param set how advice sets a field of the recipe
@@ -77,7 +82,7 @@ export async function runMerge(
   recipe: RecipeInput | ((hub: HubAccess) => Promise<MergePlan>),
   options: MergeOptions,
   further: () => Promise<object> = async () => ({}),
-  set: SayField = asFlag,
+  set: SayField = typeof recipe === "function" ? asWritten : asFlag,
 ): Promise<void> {
   const start = performance.now();
   await checkPushFlags(options);

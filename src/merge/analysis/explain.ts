@@ -84,7 +84,10 @@ export async function explainMerge(
   const fitted = await measureProducts(merged, models, stream);
   const dtype = dtypeOf(fitted, models);
   const copies = await findCopies(merged, models, fitted, dtype, stream);
-  const owners = ownersOf(new Map([...copies].filter(([one]) => !isAlike(one))));
+  const owners = ownersOf(
+    new Map([...copies].filter(([one]) => !isAlike(one))),
+    hasBase ? models.length - 1 : undefined,
+  );
   for (const one of fitted) {
     const owner = owners.get(one);
     if (owner !== undefined) one.fit = [models.map((_, i) => (i === owner ? 1 : 0))];

@@ -30,10 +30,11 @@ export async function findCopies(
 }
 
 /**
- * The model whose copy each tensor is, of those that are equal in it: the one that most tensors of its layer are copies of, then
- * most of all tensors, then the first.
+ * The model whose copy each tensor is, of those that are equal in it: the one that most tensors of its layer are copies of, one that
+ * is not the base, then the one that most of all tensors are copies of, then the first.
+ * @param base its place in `models`, where it is known
  */
-export function ownersOf(copies: Copies): ReadonlyMap<Fitted, number> {
+export function ownersOf(copies: Copies, base?: number): ReadonlyMap<Fitted, number> {
   const countIn = (some: readonly (readonly [Fitted, readonly number[]])[]) => {
     const counts = new Map<number, number>();
     for (const i of some.flatMap(([, equal]) => equal)) counts.set(i, (counts.get(i) ?? 0) + 1);
@@ -44,7 +45,9 @@ export function ownersOf(copies: Copies): ReadonlyMap<Fitted, number> {
     [...groupBy([...copies], ([{ stored }]) => stored.layer).values()].flatMap((unit) => {
       const here = countIn(unit);
       return unit.map(([one, equal]) => {
-        const [owner = 0] = equal.toSorted((a, b) => here(b) - here(a) || all(b) - all(a) || a - b);
+        const [owner = 0] = equal.toSorted(
+          (a, b) => here(b) - here(a) || Number(a === base) - Number(b === base) || all(b) - all(a) || a - b,
+        );
         return [one, owner] as const;
       });
     }),
