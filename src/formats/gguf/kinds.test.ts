@@ -80,5 +80,9 @@ describe("ids of tokens", () => {
     expect(withKnownIds(plain, "x.gguf")).toEqual({ header: plain, notes: [] });
     const rows = header({}, [tensor("token_embd.weight", 5)], 4);
     expect(() => withKnownIds(rows, "x.gguf")).toThrow("x.gguf has 4 tokens, but token_embd.weight has 5 rows");
+    const types = (last: number) =>
+      header({ "tokenizer.ggml.token_type": [1, 1, 1, last] }, [tensor("token_embd.weight", 3)], 4);
+    expect(withKnownIds(types(5), "x.gguf").notes).toEqual([]);
+    expect(() => withKnownIds(types(1), "x.gguf")).toThrow("x.gguf has 4 tokens, but token_embd.weight has 3 rows");
   });
 });

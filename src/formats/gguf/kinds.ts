@@ -43,6 +43,9 @@ export function requireModelFile(
   }
 }
 
+/** `LLAMA_TOKEN_TYPE_UNUSED`. */
+const UNUSED = 5;
+
 /** Ids of tokens that a file names. */
 const IDS = ["bos", "eos", "eot", "eom", "unknown", "padding", "seperator", "cls", "mask"].map(
   (name) => `tokenizer.ggml.${name}_token_id`,
@@ -59,19 +62,25 @@ export function withKnownIds(
   const { metadata, tokens, tensors } = header;
   if (tokens === undefined) return { header, notes: [] };
   const rows = tensors.find(({ name }) => name === "token_embd.weight")?.shape[0] ?? tokens;
-  if (rows !== tokens) {
+  // Converters of state space models pad tokens, not rows, to a multiple.
+  const types = rows < tokens ? metadata.get("tokenizer.ggml.token_type") : undefined;
+  const isPadded = Array.isArray(types) && types.length === tokens && types.slice(rows).every((one) => one === UNUSED);
+  if (rows !== tokens && !isPadded) {
     const message = `${path} has ${tokens} tokens, but token_embd.weight has ${rows} rows. Convert the model again.`;
     throw new CheckpointError(message, { file: path, tensor: "token_embd.weight" });
   }
   const beyond = new Map(
     IDS.flatMap((key) => {
       const id = metadata.get(key);
-      const isKnown = id === undefined || (Number.isInteger(id) && Number(id) >= 0 && Number(id) < tokens);
+      const isKnown =
+        id === undefined || (Number.isInteger(id) && Number(id) >= 0 && Number(id) < Math.min(rows, tokens));
       return isKnown ? [] : [[key, id] as const];
     }),
   );
   if (beyond.size === 0) return { header, notes: [] };
-  const notes = [...beyond].map(([key, id]) => `${key} is ${id}, but there are ${tokens} tokens, so it is left out`);
+  const notes = [...beyond].map(
+    ([key, id]) => `${key} is ${id}, but there are ${Math.min(rows, tokens)} tokens, so it is left out`,
+  );
   const known = {
     has: (key: string) => !beyond.has(key) && metadata.has(key),
     get: (key: string) => (beyond.has(key) ? undefined : metadata.get(key)),
