@@ -41,12 +41,13 @@ export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { size, mtimeMs } = await stat(path);
   const header = readGgufHeader(path);
   const { metadata, tensors, digest } = header;
-  const architecture = metadata.get("general.architecture");
-  const family = ggufFamily(architecture, path);
-  if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
+  // Before the architecture, which only the first part has.
+  if (Number(metadata.get("split.count") ?? 1) > 1) {
     const hint = "join them first with llama-gguf-split --merge";
     throw new CheckpointError(`${path} is one of several parts of a model; ${hint}.`, { file: path });
   }
+  const architecture = metadata.get("general.architecture");
+  const family = ggufFamily(architecture, path);
   const unread = tensors.filter(({ bytes }) => bytes === undefined);
   if (unread.length > 0) {
     const types = [...new Set(unread.map(({ type }) => type))].join(", ");
