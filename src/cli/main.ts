@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The executable: handles closed pipes and sets the exit status.
 import module from "node:module";
+import { constants } from "node:os";
 
 const FAILED = 1;
 
@@ -12,6 +13,13 @@ process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
 });
 // A closed stderr does not end a merge.
 process.stderr.on("error", () => undefined);
+
+// The first process of a container ignores signals that nothing listens for.
+if (process.pid === 1) {
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.on(name, () => process.listenerCount(name) === 1 && process.exit(128 + constants.signals[name]));
+  }
+}
 
 // Here, as a thread cannot set it for native code. On Linux and macOS, ONNX Runtime 1.29 and newer report use to Microsoft.
 process.env.ORT_DISABLE_TELEMETRY ??= "1";

@@ -73,12 +73,22 @@ it("leaves interrupts to the main thread where no other can be started", () => {
   expect(watchInterrupts("this step")).toEqual(new Int32Array(1));
 });
 
-it("stops what begins after an interrupt that nothing heard", () => {
+it("stops what begins after an interrupt that nothing heard, and says what it waits for", () => {
   const before = process.listeners("SIGINT");
   const planning = interruptSignal();
   const [interrupt] = process.listeners("SIGINT").filter((listener) => !before.includes(listener));
   expect(planning.aborted).toBe(false);
+  vi.useFakeTimers();
+  const printed = vi.spyOn(process.stderr, "write").mockReturnValue(true);
   interrupt?.("SIGINT");
+  vi.advanceTimersByTime(10);
+  expect(printed).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(1000);
+  expect(printed.mock.calls.join("")).toContain(
+    "stopping after what is under way; press Ctrl-C again to end at once\n",
+  );
+  printed.mockRestore();
+  vi.useRealTimers();
   expect([planning.aborted, interruptSignal().aborted]).toEqual([true, true]);
   for (const name of END_SIGNALS) process.removeAllListeners(name);
   for (const listener of before) process.on("SIGINT", listener);

@@ -16,14 +16,16 @@ const { constants } = require("node:os");
 const { answered, text, grace, names } = workerData;
 process.noDeprecation = true;
 let [isFirst, asked] = [true, 0];
-const say = () => { try { writeSync(2, text); } catch {} };
+const say = () => {
+  if (Atomics.compareExchange(answered, 0, 0, 2) === 0) try { writeSync(2, text); } catch {}
+};
 try {
   const { Signal } = process.binding("signal_wrap");
   for (const name of names) {
     const signal = new Signal();
     signal.onsignal = () => {
       if (name !== "SIGHUP") asked++;
-      if (isFirst) setTimeout(() => Atomics.load(answered, 0) === 0 && say(), grace);
+      if (isFirst) setTimeout(say, grace);
       // What is on the disk is whole at any moment.
       if (asked > 1) setTimeout(() => process.kill(process.pid, "SIGKILL"), grace);
       isFirst = false;
@@ -34,17 +36,22 @@ try {
 parentPort.postMessage("listens");
 `;
 
+/** A line that says what an interrupt waits for. */
+export function stoppingAfter(what: string): string {
+  // After a bar, or the text of an answer.
+  const start = process.stderr.isTTY ? "\n" : "";
+  return `${start}stopping after ${what}; press Ctrl-C again to end at once\n`;
+}
+
 /**
  * Watches for interrupts in a thread. If the main thread does not answer the first one at once, it prints what is waited for; after
  * a second Ctrl-C or SIGTERM, it ends the process. Where no thread can be started, interrupts wait for the main thread.
  * @param waitsFor such as "this step"
- * @returns the number of interrupts that the main thread has answered, for it to set
+ * @returns 1 once the main thread has answered, for it to set; 2 once the thread has said what is waited for
  */
 export function watchInterrupts(waitsFor: string): Int32Array {
   const answered = new Int32Array(new SharedArrayBuffer(4));
-  // After a bar, or the text of an answer.
-  const start = process.stderr.isTTY ? "\n" : "";
-  const text = `${start}stopping after ${waitsFor}; press Ctrl-C again to end at once\n`;
+  const text = stoppingAfter(waitsFor);
   try {
     const workerData = { answered, text, grace: GRACE, names: END_SIGNALS };
     const watcher = new Worker(WATCHER, { eval: true, execArgv: [], workerData });

@@ -9,7 +9,7 @@ import { formatDuration, parseBytes, visible, write } from "../../kit/printing/i
 import { END_SIGNALS } from "../../kit/stopping/index.js";
 import type { RunOptions } from "../../tensor/streaming/index.js";
 import { asTyped } from "./command-name.js";
-import { watchInterrupts } from "./interrupts.js";
+import { stoppingAfter, watchInterrupts } from "./interrupts.js";
 import { adding } from "./typed.js";
 
 export interface CommonOptions {
@@ -95,6 +95,10 @@ const interruptible = new Set<AbortController>();
 
 let isInterrupted = false;
 let asked = 0;
+/** What an interrupt may wait for. */
+let waited = "what is under way";
+/** Milliseconds after which it is said. */
+const PROMPT = 700;
 let answered: Int32Array | undefined;
 
 // These listeners stay after the first signal: signal-exit, a part of node-llama-cpp, ends the process where its own is the only
@@ -109,8 +113,10 @@ function interrupt(signal: NodeJS.Signals): void {
   if (isInterrupted) return;
   isInterrupted = true;
   if (signal === "SIGHUP") process.once("exit", leaveTerminal);
-  if (answered) Atomics.store(answered, 0, 1);
+  const isSaid = answered !== undefined && Atomics.exchange(answered, 0, 1) === 2;
   for (const controller of interruptible) controller.abort();
+  // Such as pieces that threads compute, or bytes on their way to a slow disk.
+  if (!isSaid) setTimeout(() => write(process.stderr, stoppingAfter(waited)), PROMPT).unref();
 }
 
 /** Node.js sets a terminal back as it ends, and aborts where that is closed. It leaves streams alone that are closed, too. */
@@ -126,10 +132,14 @@ function leaveTerminal(): void {
 
 /**
  * An AbortSignal for Ctrl-C, SIGTERM and SIGHUP; a second Ctrl-C or SIGTERM ends the process.
- * @param waitsFor what may block the main thread for seconds, such as "this step"; it is printed on the first signal
+ * @param waitsFor what may block the main thread for seconds, such as "this step"; it is printed on the first signal. What
+ *   else takes time then is said after a moment.
  */
 export function interruptSignal(waitsFor?: string): AbortSignal {
-  if (waitsFor !== undefined) answered ??= watchInterrupts(waitsFor);
+  if (waitsFor !== undefined) {
+    waited = waitsFor;
+    answered ??= watchInterrupts(waitsFor);
+  }
   const controller = new AbortController();
   interruptible.add(controller);
   // What was under way did not hear of it, and what follows must not begin.

@@ -255,6 +255,16 @@ describe("a run", () => {
     expect(adopted).toEqual([[order.step.label, { kind: "slurm", job: "12_3" }]]);
   });
 
+  it("starts nothing after it was stopped", async () => {
+    const controller = new AbortController();
+    const { summary, executor } = run(() => "never", {
+      signal: controller.signal,
+      onEvent: ({ event }) => event === "started" && controller.abort(),
+    });
+    await expect(summary).rejects.toThrow("stopped");
+    expect(executor().started).toHaveLength(1);
+  });
+
   it("runs in one process at a time", async () => {
     const controller = new AbortController();
     const first = run(() => "never", { signal: controller.signal });

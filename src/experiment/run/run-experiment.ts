@@ -117,6 +117,7 @@ class Run {
       for (;;) {
         if (signal?.aborted) await this.#cancel();
         await this.#startReady();
+        if (signal?.aborted) continue;
         if (this.#running.size === 0 && this.#finished.length === 0) break;
         await this.#waitForEnd();
         await this.#settle();
@@ -178,11 +179,13 @@ class Run {
     }
     const chosen = ready.slice(0, fitting(ready));
     for (const step of chosen) {
+      // To submit a thousand jobs takes minutes.
+      if (this.#options.signal?.aborted) return;
       await this.#store.prepare(step, { ...this.#options.settings(step), started: await this.#store.started() });
       this.#running.set(step.key, step);
       this.#emit(step, { event: "started" });
+      await this.#executor.start([this.#ready(step)]);
     }
-    if (chosen.length > 0) await this.#executor.start(chosen.map((step) => this.#ready(step)));
   }
 
   #readySteps(): Step[] {

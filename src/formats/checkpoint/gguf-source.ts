@@ -40,15 +40,16 @@ const ROTATIONS = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factor
  */
 export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { size, mtimeMs } = await stat(path);
-  const read = readGgufHeader(path);
-  requireModelFile(read, path);
-  const { metadata, tensors, digest } = read;
-  const architecture = String(metadata.get("general.architecture"));
-  const family = ggufFamily(architecture, path);
-  if (/-\d{5}-of-\d{5}\.gguf$/i.test(path) && !path.endsWith("00001-of-00001.gguf")) {
+  const header = readGgufHeader(path);
+  const { metadata, tensors, digest } = header;
+  // Before the architecture, which only the first part has.
+  if (Number(metadata.get("split.count") ?? 1) > 1) {
     const hint = "join them first with llama-gguf-split --merge";
     throw new CheckpointError(`${path} is one of several parts of a model; ${hint}.`, { file: path });
   }
+  requireModelFile(header, path);
+  const architecture = String(metadata.get("general.architecture"));
+  const family = ggufFamily(architecture, path);
   const unread = tensors.filter(({ bytes }) => bytes === undefined);
   if (unread.length > 0) {
     const types = [...new Set(unread.map(({ type }) => type))].join(", ");
