@@ -61,7 +61,7 @@ it("measures what rounding an expert of float32 keeps of its change", async () =
   const shares = [kept / changed, norms.kept / norms.changed, Math.sqrt(errors / changes)];
   const [share, ofNorms, off] = shares.map((x) => `${(100 * x).toFixed(1)}%`);
   expect(notes).toEqual([
-    `note: rounding to bfloat16 keeps ${share} of the changed elements (${ofNorms} of those in norms and biases); the change is off by ${off}. Set dtype: float32 to keep all of it`,
+    `note: rounding to bfloat16 keeps ${share} of the changed elements (${ofNorms} of those in norms and biases); the change is off by ${off}. Pass --dtype float32 to keep all of it`,
   ]);
   expect(changed).toBeGreaterThan(1000);
 });
