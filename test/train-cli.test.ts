@@ -191,7 +191,7 @@ it("takes a file of data as it is, and prints what it reads of it", async () => 
   const flags = ["--base", "../base", "--out", "out", "--optimizer.lr", "1e-3"];
   const { status, stdout } = await train("--data", "../data.jsonl", ...flags, "--dry-run");
   expect(status).toBe(DONE);
-  expect(stdout).toContain("../data.jsonl: prompt from prompt, response from response; formatted with plain");
+  expect(stdout).toContain("../data.jsonl: prompt from prompt, response from response; formatted as plain text");
   const pattern = await train("--data", "../*.jsonl", ...flags, "--dry-run");
   expect(pattern.stdout).toContain("../*.jsonl: prompt from prompt, response from response");
   await expectRefused(
@@ -255,7 +255,7 @@ describe("before it trains", () => {
     );
     // The fields and the template that the texts are from.
     expect(stdout).toMatch(
-      /^ {2}\.\.\/data\.jsonl: prompt from \{prompt\}, response from {2}\{response\}; formatted with plain$/m,
+      /^ {2}\.\.\/data\.jsonl: prompt from \{prompt\}, response from {2}\{response\}; formatted as plain text$/m,
     );
     expect(existsSync(out)).toBe(false);
   });
