@@ -40,14 +40,14 @@ const ROTATIONS = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factor
  */
 export async function openGguf(path: string): Promise<GgufCheckpoint> {
   const { size, mtimeMs } = await stat(path);
-  const header = readGgufHeader(path);
-  const { metadata, tensors, digest } = header;
+  const read = readGgufHeader(path);
+  const { metadata, tensors, digest } = read;
   // Before the architecture, which only the first part has.
   if (Number(metadata.get("split.count") ?? 1) > 1) {
     const hint = "join them first with llama-gguf-split --merge";
     throw new CheckpointError(`${path} is one of several parts of a model; ${hint}.`, { file: path });
   }
-  requireModelFile(header, path);
+  requireModelFile(read, path);
   const architecture = String(metadata.get("general.architecture"));
   const family = ggufFamily(architecture, path);
   const unread = tensors.filter(({ bytes }) => bytes === undefined);
