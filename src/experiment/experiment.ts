@@ -80,9 +80,17 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   const planned = plan.evaluate.data && resolve(planFolder, plan.evaluate.data);
   const data = options.data ? resolve(options.data) : planned;
   const checked = { ...inspected, variants: written, folder: planFolder };
-  const { facts, variants, problems, notes, programs } = await checkWorld(checked, { data, signal: options.signal });
+  const { signal } = options;
+  const requireNotAborted = () => {
+    if (signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
+  };
+  const found = await checkWorld(checked, { data, signal }).catch((error: unknown) => {
+    requireNotAborted();
+    throw error;
+  });
   // Otherwise whatever was being read is reported as a problem of the plan.
-  if (options.signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
+  requireNotAborted();
+  const { facts, variants, problems, notes, programs } = found;
   if (inspected.problems.flat().length > 0) refuseProblems(problems, file, "is not a valid plan");
   const isAsWritten = typeof source === "string" && !(options.base ?? options.out ?? options.data);
   const whole = { file, planFolder, out, isAsWritten, data, programs, variants: [], published: [] };
