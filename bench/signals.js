@@ -61,7 +61,7 @@ evaluate: { tasks: [quiz.yaml] }\n`,
       args: ["export", "base", "--format", "gguf", "--type", "q4_k_m", "--out", "x.gguf", "--force"],
     },
     { state: "generate: load, prompt, answer", args: ["generate", "base", "-p", long, "--max-new-tokens", "400"] },
-    { state: "score: load, passes", args: ["score", "base", "--text", long] },
+    { state: "score: load, passes", args: ["score", "base", "-p", long, "--top", "5"] },
     { state: "eval: load, passes", args: ["eval", "base", "--tasks", "quiz.yaml"] },
     { state: "train: read, load, steps", args: ["train", "run.yaml", "--force"] },
     { state: "experiment: check 1,600 combinations", args: ["experiment", "grid.yaml", "--dry-run"] },
@@ -124,9 +124,12 @@ export async function benchmarkSignals(args) {
     for (const name of ["base", "one", "two"]) cpSync(resolve(values.model), join(root, name), { recursive: true });
     writeFileSync(join(root, "ties.yaml"), "method: ties\nbase: base\nmodels: [one, two]\n");
     process.env.HF_HOME = join(root, "hub");
-    process.env.HF_TOKEN = "none";
+    process.env.HF_TOKEN = "hf_none";
     await once(
-      spawn(process.execPath, [CLI, "soup", "--model", "one", "--model", "two", "--out", "whole", "-q"], { cwd: root, stdio: "ignore" }),
+      spawn(process.execPath, [CLI, "soup", "--model", "one", "--model", "two", "--out", "whole", "-q"], {
+        cwd: root,
+        stdio: "ignore",
+      }),
       "close",
     );
     console.log(`machine: ${describeMachine()}\n`);
@@ -134,7 +137,7 @@ export async function benchmarkSignals(args) {
       `| command and state | ${SIGNALS.join(" | ")} | status | says |\n| --- | ---: | ---: | ---: | --- | --- |`,
     );
     for (const row of rows(root)) {
-      if (!row.state.includes(values.only)) continue;
+      if (!new RegExp(values.only).test(row.state)) continue;
       process.env.HF_ENDPOINT = row.silent ? `http://127.0.0.1:${port}` : "http://127.0.0.1:1";
       const waits = row.ready !== undefined || row.silent;
       const whole = waits ? 2 : (await interrupt(row, root, undefined, MOST)).lasted;

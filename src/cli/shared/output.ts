@@ -140,6 +140,8 @@ export function interruptSignal(waitsFor?: string): AbortSignal {
     waited = waitsFor;
     answered ??= watchInterrupts(waitsFor);
   }
+  // A thread takes longer to start than short commands take.
+  else if (interruptible.size === 0) setTimeout(() => (answered ??= watchInterrupts(waited)), PROMPT).unref();
   const controller = new AbortController();
   interruptible.add(controller);
   // What was under way did not hear of it, and what follows must not begin.
