@@ -20,6 +20,8 @@ export interface HttpOptions {
   readonly apiKey?: string | undefined;
   /** Seconds before the first retry; doubles each time. Default: 0.5. */
   readonly backoff?: number | undefined;
+  /** Milliseconds of a clock that nobody sets. Default: the process's. */
+  readonly clock?: (() => number) | undefined;
 }
 
 /** A server that answered with an error (`status`), not at all (0), or with 200 and no usable answer. */
@@ -48,10 +50,12 @@ export class HttpClient {
   readonly concurrency: number;
   /** Moment before which nothing is sent, as the server asked for a pause. */
   #pausedUntil = 0;
+  readonly #clock: () => number;
 
   constructor(options: HttpOptions) {
     this.#base = readUrl(options.url);
     this.#options = options;
+    this.#clock = options.clock ?? (() => performance.now());
     const { username, password } = this.#base;
     const login = [username, password].map(decodeURIComponent).join(":");
     this.#redact = redactor([options.apiKey, decodeURIComponent(password), login]);
@@ -138,7 +142,7 @@ export class HttpClient {
     body: string | undefined,
     signal: AbortSignal | undefined,
   ): Promise<unknown> {
-    for (let left = this.#pausedUntil - performance.now(); left > 0; left = this.#pausedUntil - performance.now()) {
+    for (let left = this.#pausedUntil - this.#clock(); left > 0; left = this.#pausedUntil - this.#clock()) {
       await pause(left / 1000, signal);
     }
     const place = `${this.url}${path}`;
@@ -159,7 +163,7 @@ export class HttpClient {
         const wait = formatDuration(seconds);
         throw new LayergraftError("server", `${place} asks to retry after ${wait}`, { option: "resume" });
       }
-      this.#pausedUntil = Math.max(this.#pausedUntil, performance.now() + seconds * 1000);
+      this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock() + seconds * 1000);
     }
     throw new ServerError(`${place} answered ${status}: ${this.#describe(text)}`, status);
   }
