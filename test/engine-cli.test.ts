@@ -155,7 +155,7 @@ describe("generate", () => {
     child.stdout?.once("data", () => child.kill("SIGINT"));
     const { status, stdout, stderr } = await ended;
     expect(status).toBe(INTERRUPTED);
-    expect(stdout).toMatch(/^(ba)*b?$/);
+    expect(stdout).toMatch(/^(ba)*b?\n$/);
     expect(stderr).toMatch(/interrupted: /);
     expectReadable(stderr);
   });
