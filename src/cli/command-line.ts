@@ -144,9 +144,11 @@ function flagHint(flag: string, { options }: Command): string {
 const commandPlace = (args: readonly string[]) =>
   args.findIndex((argument) => argument !== "help" && !argument.startsWith("-"));
 
-/** The arguments with this program's word for a command of another. */
+/** The arguments with a command as it is named here, where it is in capitals or another program's word. */
 function inOwnWords(args: readonly string[]): readonly string[] {
   const at = commandPlace(args);
+  const small = args[at]?.toLowerCase();
+  if (small !== undefined && COMMANDS.has(small)) return args.with(at, small);
   const synonym = commandSynonym(args[at]);
   return synonym && "means" in synonym ? args.with(at, synonym.means) : args;
 }

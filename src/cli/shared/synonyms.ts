@@ -6,6 +6,8 @@ import { commandLine } from "../../kit/printing/index.js";
 /** `means`: what it is here. `says`: why it is not, in a sentence. */
 export type Synonym = { readonly means: string } | { readonly says: string };
 
+const QUANTIZE = `A quantised model is an export. Write: ${commandLine`export MODEL --type q4_k_m --out FILE.gguf`}`;
+
 /** Commands, in lower case. */
 export const COMMAND_SYNONYMS: Readonly<Record<string, Synonym>> = {
   evaluate: { means: "eval" },
@@ -17,9 +19,11 @@ export const COMMAND_SYNONYMS: Readonly<Record<string, Synonym>> = {
   info: { means: "inspect" },
   show: { means: "inspect" },
   version: { means: "--version" },
-  quantize: {
-    says: `A quantised model is an export. Write: ${commandLine`export MODEL --type q4_k_m --out FILE.gguf`}`,
-  },
+  quantize: { says: QUANTIZE },
+  "llama-quantize": { says: QUANTIZE },
+  "convert_hf_to_gguf.py": { says: `export writes GGUF files. Write: ${commandLine`export MODEL --out FILE.gguf`}` },
+  "llama-cli": { says: `To ask a model, write: ${commandLine`generate MODEL --prompt TEXT`}` },
+  "llama-server": { says: `serve has the OpenAI API. Write: ${commandLine`serve MODEL`}` },
   run: {
     says: `To ask a model, write: ${commandLine`generate MODEL --chat --prompt TEXT`}. To run a plan, write: ${commandLine`experiment PLAN run`}`,
   },
@@ -59,6 +63,16 @@ export const FLAG_SYNONYMS: Readonly<
   model: { means: [SOURCE] },
   overwrite: { means: ["--force"] },
   "base-model": { means: ["--base"] },
+  "model-name-or-path": { means: ["--base", SOURCE] },
+  dataset: { means: ["--data"] },
+  "dataset-name": { means: ["--data"] },
+  "learning-rate": { means: ["--optimizer.lr"] },
+  "num-train-epochs": { means: ["--epochs"] },
+  "max-steps": { means: ["--steps"] },
+  "per-device-train-batch-size": { means: ["--batch"] },
+  "gradient-accumulation-steps": { means: ["--accumulation"] },
+  temp: { means: ["--temperature"] },
+  "ctx-size": { means: ["--context"] },
   device: { says: "Leave out --device. Models run on the CPU. With --provider cuda, the engine runs them on a GPU." },
   lora: { says: "Train a LoRA adapter with --method lora." },
 };
