@@ -318,7 +318,7 @@ describe("llama.cpp", () => {
     const phases = new Set<string>();
     await using model = await openModel(SOUP, { ...llama, onProgress: ({ phase }) => phases.add(phase) });
     expect(model.notes.at(-1)).toMatch(/^weights are q4_0 in .*cache.gguf/);
-    expect([...phases]).toEqual(["reading and writing"]);
+    expect([...phases]).toEqual(["exporting as q4_0 for llama.cpp"]);
     const { text, tokens } = await model.generate(PROMPT, { maxNewTokens: 5 });
     expect(tokens.length).toBeGreaterThan(0);
     expect(tokens).toEqual(await answerOf(model, 5));

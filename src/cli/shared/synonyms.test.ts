@@ -47,7 +47,7 @@ describe("flags of other programs", () => {
       "train --max_steps 9 --per_device_train_batch_size 4 --gradient_accumulation_steps 2",
       "train --steps 9 --batch 4 --accumulation 2",
     ],
-    ["generate --model-name-or-path m --temp 0.5", "generate m --temperature 0.5"],
+    ["generate --model m --temp 0.5", "generate m --temperature 0.5"],
     ["serve m --ctx-size 512", "serve m --context 512"],
     ["serve m --type Q8_0", "serve m --type q8_0"],
   ])("%s is %s", async (theirs, ours) => {
@@ -65,6 +65,8 @@ describe("flags of other programs", () => {
     ["soup --device cpu", "error: Leave out --device. Models run on the CPU.\n"],
     ["generate m --max-tokns 5", "did you mean --max-new-tokens?"],
     ["generate m --model n -p hi", "One of them is n, which --model gives."],
+    ["tune --lora", "error: unknown option '--lora'\n"],
+    ["analyze --model m", "error: unknown option '--model'\n"],
     ["inspect m --lora", "unknown option '--lora'\n"],
     [
       "eval --model m --tasks quiz",

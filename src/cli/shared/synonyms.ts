@@ -46,10 +46,11 @@ export const methodAsCommand = (name: string): string =>
 /** The first argument of a command. */
 const SOURCE = "<source>";
 
+/** `only` names the command that the word belongs to; others have a flag of the same name for something else. */
+type FlagSynonym = ({ readonly means: readonly string[] } | { readonly says: string }) & { readonly only?: string };
+
 /** Flags, in lower case and with dashes. `means` lists flags of here: a command takes the word where it has one of them. */
-export const FLAG_SYNONYMS: Readonly<
-  Record<string, { readonly means: readonly string[] } | { readonly says: string }>
-> = {
+export const FLAG_SYNONYMS: Readonly<Record<string, FlagSynonym>> = {
   "max-tokens": { means: ["--max-new-tokens"] },
   "n-predict": { means: ["--max-new-tokens"] },
   "batch-size": { means: ["--batch"] },
@@ -63,9 +64,9 @@ export const FLAG_SYNONYMS: Readonly<
   model: { means: [SOURCE] },
   overwrite: { means: ["--force"] },
   "base-model": { means: ["--base"] },
-  "model-name-or-path": { means: ["--base", SOURCE] },
-  dataset: { means: ["--data"] },
-  "dataset-name": { means: ["--data"] },
+  "model-name-or-path": { means: ["--base"], only: "train" },
+  dataset: { means: ["--data"], only: "train" },
+  "dataset-name": { means: ["--data"], only: "train" },
   "learning-rate": { means: ["--optimizer.lr"] },
   "num-train-epochs": { means: ["--epochs"] },
   "max-steps": { means: ["--steps"] },
@@ -74,17 +75,19 @@ export const FLAG_SYNONYMS: Readonly<
   temp: { means: ["--temperature"] },
   "ctx-size": { means: ["--context"] },
   device: { says: "Leave out --device. Models run on the CPU. With --provider cuda, the engine runs them on a GPU." },
-  lora: { says: "Train a LoRA adapter with --method lora." },
+  lora: { says: "Train a LoRA adapter with --method lora.", only: "train" },
 };
 
 /** As the table has it: `--Max_Tokens` is `max-tokens`. */
 const plain = (flag: string): string => flag.replace(/^--?/, "").toLowerCase().replaceAll("_", "-");
 
+const belongsTo = ({ only }: FlagSynonym, command: Command) => only === undefined || only === command.name();
+
 /** What a flag of another program is here: the sentences that name no other flag than those of the command. */
 export function flagSentence(flag: string, command: Command): string | undefined {
   const name = plain(flag);
   const found = Object.hasOwn(FLAG_SYNONYMS, name) ? FLAG_SYNONYMS[name] : undefined;
-  if (!found || !("says" in found)) return undefined;
+  if (!found || !("says" in found) || !belongsTo(found, command)) return undefined;
   const isThere = (one: string) => plain(one) === name || command.options.some(({ long }) => long === one);
   const fitting = found.says.split(/(?<=\.) /).filter((text) => (text.match(/--[\w-]+/g) ?? []).every(isThere));
   return fitting.join(" ") || undefined;
@@ -116,7 +119,12 @@ const FIRST = "first argument";
 /** Adds the words of other programs to a command's own options. */
 export function addFlagSynonyms(command: Command): void {
   for (const [name, synonym] of Object.entries(FLAG_SYNONYMS)) {
-    if (!("means" in synonym) || command.options.some(({ long }) => long === `--${name}`)) continue;
+    if (
+      !("means" in synonym) ||
+      !belongsTo(synonym, command) ||
+      command.options.some(({ long }) => long === `--${name}`)
+    )
+      continue;
     const meant = command.options.find(({ long }) => synonym.means.includes(long ?? ""));
     if (meant) {
       const option = new NamedElsewhere(name, meant.attributeName(), / ?[<[].*/.exec(meant.flags)?.[0] ?? "");
