@@ -98,6 +98,11 @@ describe("commands of other programs", () => {
     ["report", "layergraft experiment PLAN report"],
     ["llama-quantize m q4_k_m", "layergraft export MODEL --type q4_k_m --out FILE.gguf"],
     ["llama-cli -m x", "layergraft generate MODEL --prompt TEXT"],
+    [
+      "init RECPIE",
+      "'RECPIE' is not a valid <kind>. Allowed choices are recipe, run, plan, task; did you mean recipe?",
+    ],
+    ["generate m What is this?", "Pass a prompt with --prompt 'What is this?'"],
     ["repart", "unknown command 'repart'; see"],
     ["swpa", "did you mean swap?"],
   ])("%s is answered", async (line, sentence) => {
@@ -109,6 +114,7 @@ describe("commands of other programs", () => {
   it("a command is taken in any case", async () => {
     const help = async (...words: string[]) => layergraft(words, { cwd: import.meta.dirname });
     expect((await help("SWAP", "--help")).stdout).toBe((await help("swap", "--help")).stdout);
+    expect(await parsed("init Recipe --out x")).not.toHaveProperty("message");
     expect((await help("help", "Merge")).stdout).toBe((await help("help", "merge")).stdout);
   });
 

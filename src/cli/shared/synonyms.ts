@@ -12,6 +12,7 @@ const QUANTIZE = `A quantised model is an export. Write: ${commandLine`export MO
 export const COMMAND_SYNONYMS: Readonly<Record<string, Synonym>> = {
   evaluate: { means: "eval" },
   lm_eval: { means: "eval" },
+  "lm-eval": { means: "eval" },
   finetune: { means: "train" },
   "fine-tune": { means: "train" },
   publish: { means: "push" },
@@ -28,7 +29,7 @@ export const COMMAND_SYNONYMS: Readonly<Record<string, Synonym>> = {
     says: `To ask a model, write: ${commandLine`generate MODEL --chat --prompt TEXT`}. To run a plan, write: ${commandLine`experiment PLAN run`}`,
   },
   ...Object.fromEntries(
-    ["mergekit-yaml", "mergekit"].map((name) => [
+    ["mergekit-yaml", "mergekit-moe", "mergekit"].map((name) => [
       name,
       { says: `merge runs configurations of mergekit. Write: ${commandLine`merge CONFIG --out FOLDER`}` },
     ]),
