@@ -308,6 +308,8 @@ describe("what cannot be", () => {
       "usage",
       /^Missing a prompt\. Pass --prompt TEXT, --prompts FILE or --ids FILE\.$/,
     );
+    writeFileSync(at("empty.txt"), "");
+    await refused(["generate", model, "--prompts", at("empty.txt")], "usage", /empty\.txt has no prompts\.$/);
     await refused(["generate", model, "-p", "c", "--system", "x"], "usage", /^--system needs --chat$/);
     await refused(["generate", model, "-p", "", "--no-bos"], "usage", /^prompt 1 is empty; give at least one token/);
     await refused(["score", model], "usage", /^Missing a text to score\. Pass --ids FILE or --prompt TEXT\.$/);

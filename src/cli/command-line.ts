@@ -1,6 +1,13 @@
 // Parses the command line, runs a command, and turns an error into a message and an exit status.
 
-import { Command, CommanderError, type ErrorOptions, type Option, type ParseOptionsResult } from "commander";
+import {
+  type Argument,
+  Command,
+  CommanderError,
+  type ErrorOptions,
+  type Option,
+  type ParseOptionsResult,
+} from "commander";
 import {
   CancelledError,
   isAnySystemError,
@@ -59,8 +66,18 @@ Examples:
 const SENTENCES: readonly (readonly [RegExp, string])[] = [
   [/required option '(.*)' not specified/, "Missing $1."],
   [/missing required argument '(.*)'/, "Missing <$1>."],
+  [/command-argument value '(.*)' is invalid for argument '(.*)'\./, "'$1' is not a valid <$2>."],
   [/too many arguments for '(.*)'\. Expected 0 .*/, "$1 takes options only, such as --out FOLDER."],
 ];
+
+/** The case of choices does not count. */
+function withoutCase<T extends Pick<Option, "argChoices" | "parseArg">>(one: T): T {
+  const { argChoices: choices, parseArg: parse } = one;
+  if (choices && parse)
+    one.parseArg = <V>(value: string, earlier: V) =>
+      parse.call(one, choices.find((choice) => choice.toLowerCase() === value.toLowerCase()) ?? value, earlier) as V;
+  return one;
+}
 
 /** Reports a misspelled flag before a missing argument that it caused. */
 class ForgivingCommand extends Command {
@@ -68,13 +85,12 @@ class ForgivingCommand extends Command {
   /** How many of them are neither options nor their values. */
   #operands = 0;
 
-  /** The case of choices does not count. */
   override addOption(option: Option): this {
-    const { argChoices: choices, parseArg: parse } = option;
-    if (choices && parse)
-      option.parseArg = (value, earlier) =>
-        parse(choices.find((one) => one.toLowerCase() === value.toLowerCase()) ?? value, earlier);
-    return super.addOption(option);
+    return super.addOption(withoutCase(option));
+  }
+
+  override addArgument(argument: Argument): this {
+    return super.addArgument(withoutCase(argument));
   }
 
   override createCommand(name?: string): Command {
@@ -89,7 +105,8 @@ class ForgivingCommand extends Command {
 
   /** What the arguments of an error in the command line were probably meant as. */
   #advice(message: string): string {
-    const [, value = "", choices] = /argument '(.*)' is invalid\. Allowed choices are (.*)\.$/.exec(message) ?? [];
+    const [, value = "", choices] =
+      /(?:argument|value) '(.*)' is invalid(?: for argument '.*')?\. Allowed choices are (.*)\.$/.exec(message) ?? [];
     const removed = choices === undefined ? undefined : removedAdvice("choice", value);
     if (removed !== undefined) return ` ${value} ${removed}.`;
     if (choices !== undefined) return didYouMean(value.toLowerCase(), choices.split(", "));
@@ -103,7 +120,9 @@ class ForgivingCommand extends Command {
     const [first] = firstArgument(this);
     if (isExcess && first !== undefined) return ` One of them is ${first}, which --model gives.`;
     const takesPrompt = isExcess && this.options.some(({ long }) => long === "--prompt");
-    return takesPrompt ? ` Pass a prompt with --prompt ${shellQuote(this.args.at(-1) ?? "")}` : "";
+    return takesPrompt
+      ? ` Pass a prompt with --prompt ${shellQuote(this.args.slice(this.registeredArguments.length).join(" "))}`
+      : "";
   }
 
   override parseOptions(args: string[]): ParseOptionsResult {
@@ -144,9 +163,11 @@ function flagHint(flag: string, { options }: Command): string {
 const commandPlace = (args: readonly string[]) =>
   args.findIndex((argument) => argument !== "help" && !argument.startsWith("-"));
 
-/** The arguments with this program's word for a command of another. */
+/** The arguments with a command as it is named here, where it is in capitals or another program's word. */
 function inOwnWords(args: readonly string[]): readonly string[] {
   const at = commandPlace(args);
+  const small = args[at]?.toLowerCase();
+  if (small !== undefined && COMMANDS.has(small)) return args.with(at, small);
   const synonym = commandSynonym(args[at]);
   return synonym && "means" in synonym ? args.with(at, synonym.means) : args;
 }

@@ -275,6 +275,12 @@ describe("serve", () => {
     const both = { math: "math-expert", no: "no-such-model" };
     await expect(serve(both, { folder, port: 0, onOpen: (name) => void opened.push(name) })).rejects.toThrow();
     expect(opened).toHaveLength(2);
+    const late = new AbortController();
+    const stopped = serve(
+      { math: "math-expert" },
+      { folder, port: 0, signal: late.signal, onOpen: () => late.abort() },
+    );
+    await expect(stopped).rejects.toThrow(CancelledError);
     await expect(serve({ math: "math-expert" }, { folder, host: "0.0.0.0" })).rejects.toThrow("needs an API key");
     await expect(serve({ no: "no-such-model" }, { folder, port: 70_000 })).rejects.toThrow("port is 70000; it must be");
   });

@@ -1,4 +1,5 @@
 import type { CallOptions } from "../kit/index.js";
+import { yieldToEventLoop } from "../kit/stopping/index.js";
 import {
   type Holding,
   type RequestRecord,
@@ -46,6 +47,13 @@ export async function serve(
       onProgress && ((one) => onProgress({ ...one, phase: `loading ${name}` }));
     const opened = await openInBackend(models[name] as ModelInput, { ...opening, onProgress: loading }, held);
     onOpen?.(name, new Model(opened));
+    try {
+      // A session is made in one piece. A signal that came meanwhile is read in the turn of the event loop that begins after it.
+      for (let turn = 0; turn < 2; turn++) await yieldToEventLoop(opening.signal);
+    } catch (error) {
+      await opened.engine.close();
+      throw error;
+    }
     return opened.engine;
   };
   const serving = { host, port, apiKey, origins, parallel, queue, context, onRequest };

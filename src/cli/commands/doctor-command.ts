@@ -11,6 +11,7 @@ import { describeFree, freeMemory } from "../../kit/memory/index.js";
 import { commandLine, formatBytes, shorten } from "../../kit/printing/index.js";
 import { cloneFile } from "../../merge/output/index.js";
 import { memoryTable } from "../../verbs/shared/index.js";
+import { asTyped } from "../shared/command-name.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { memoryLines } from "../shared/memory-lines.js";
 import { SOURCE_ARGUMENT } from "../shared/model-flags.js";
@@ -68,7 +69,7 @@ export function add(program: Command): void {
     print(
       findings.flatMap(({ name, found, enables, add }) => [
         `${found === undefined ? yellow("-") : green("✓")} ${name.padEnd(width)}  ${found ?? "not found"}`,
-        dim(`  ${"".padEnd(width)}  ${enables}${found === undefined && add ? `; add it with: ${add}` : ""}`),
+        dim(`  ${"".padEnd(width)}  ${asTyped(enables)}${found === undefined && add ? `; add it with: ${add}` : ""}`),
       ]),
     );
   });
@@ -102,7 +103,7 @@ async function examine(): Promise<readonly Finding[]> {
     {
       name: "memory",
       found: `${describeFree(freeMemory())}, of ${formatBytes(totalmem())}`,
-      enables: `a merge needs 0.1 to 0.3 GB; ${commandLine`doctor MODEL`} prints what a model needs`,
+      enables: `a merge needs 0.1 to 0.3 GB; what a model needs: ${commandLine`doctor MODEL`}`,
     },
     {
       name: "disk here",

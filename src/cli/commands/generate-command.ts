@@ -44,6 +44,9 @@ export function add(program: Command): void {
     if (flags.chatTemplateKwargs && !flags.chat) throw usageError("--chat-template-kwargs needs --chat");
     const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
     const tokens = flags.ids ? await readTokenFile(flags.ids) : [];
+    const file = flags.prompts ?? flags.ids;
+    if (texts.length + tokens.length === 0 && file !== undefined)
+      throw usageError(`${file === "-" ? "stdin" : file} has no prompts.`);
     if (texts.length + tokens.length === 0)
       throw usageError("Missing a prompt. Pass --prompt TEXT, --prompts FILE or --ids FILE.");
     await withEngine(source, { ...flags, prefer: "speed" }, async (engine, signal) => {

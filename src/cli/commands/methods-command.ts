@@ -3,6 +3,7 @@ import { type LayergraftError, usageError } from "../../kit/index.js";
 import { commandLine, didYouMean, removedAdvice } from "../../kit/printing/index.js";
 import { loadYaml, type SchemaField } from "../../kit/settings/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
+import { asTyped } from "../shared/command-name.js";
 import { paletteFor, print, printJson } from "../shared/output.js";
 import { type Command, Option } from "../shared/typed.js";
 
@@ -27,7 +28,7 @@ export function add(program: Command): void {
             rows: methods.map((method) => [method.name, method.summary]),
           }),
           "",
-          `Explain one with ${commandLine`methods NAME`}, or read docs/methods.md.`,
+          asTyped(`Explain one with ${commandLine`methods NAME`}, or read docs/methods.md.`),
         ]);
       }
       const method = methods.find((one) => one.name === name);

@@ -47,7 +47,7 @@ export function add(program: Command): void {
   withEngineOptions(withBackendOption(withGenerationConfigOption(command))).action(async (source, flags) => {
     const sources = await sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);
-    const signal = interruptSignal();
+    const signal = interruptSignal("what is under way");
     const names = [...sources.keys()];
     const { host, port, queue, cors: origins, parallel, context, backend, type, threads, provider: providers } = flags;
     let [start, computed] = [performance.now(), 0];

@@ -20,6 +20,7 @@ import { commandLine } from "../../kit/printing/index.js";
 import { openSettings, readSettingsText, yamlText } from "../../kit/settings/index.js";
 import { inspect } from "../../verbs/index.js";
 import { reportExperiment } from "../../verbs/shared/index.js";
+import { asTyped } from "../shared/command-name.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
   type CommonOptions,
@@ -178,6 +179,6 @@ function describe({ searches, overviews }: ExperimentReport, best: Best | undefi
   return [
     ...overviews.flatMap((overview) => [...overviewLines(overview), ""]),
     ...searches.map(({ summary }) => summary),
-    ...(best ? [`Recipe: ${best.recipe}`, `Write it: ${best.command}`] : []),
+    ...(best ? [`Recipe: ${best.recipe}`, asTyped(`Write it: ${best.command}`)] : []),
   ];
 }

@@ -57,6 +57,13 @@ describe("the advised line of a command whose required options are missing", () 
     expect(await parse(filled)).toMatchObject({ message: undefined });
   });
 
+  it("names sources whose folders have spaces or quotes", async () => {
+    const { message } = await parse(["analyze", "the base", "my models/math expert", "Asha's expert"]);
+    expect(message).toContain(
+      "--base 'the base' --expert 'math-expert=my models/math expert' --expert 'Asha-s-expert=Asha'\\''s expert'",
+    );
+  });
+
   it("is there for all commands that take values so, but for a value that is a choice", async () => {
     const lines = await Promise.all(typed.map(async (words) => advised((await parse(words)).message)?.[0]));
     const names = new Set(lines.filter((name) => name !== undefined));

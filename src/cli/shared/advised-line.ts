@@ -62,7 +62,8 @@ function operandPlaces(command: Command, typed: readonly string[]): number[] {
 
 /** The value as the option takes it, with a name where it needs one, and what it is read as. */
 function accepted(option: Option, value: string, earlier: unknown) {
-  for (const word of [value, `${basename(value)}=${value}`, `NAME=${value}`]) {
+  const name = basename(value).replaceAll(/[^\w.-]+/g, "-");
+  for (const word of [value, `${name}=${value}`, `NAME=${value}`]) {
     try {
       const read: unknown = option.parseArg ? option.parseArg(word, earlier as never) : word;
       return { word, read };

@@ -29,8 +29,8 @@ export function commandName({ argv, real, env, cwd, platform }: Started): string
   return isWithin(cwd) ? "npx layergraft" : shellQuote(path);
 }
 
-/** A command follows a colon or "with", or begins a line; what layergraft does or has is prose. */
-const PRINTED = /(?<=: |\b(?:with|use) |^ *)layergraft (?!(?:does|has|cannot|reads) )(?=[a-z])/gm;
+/** A command follows a colon, "with" or "see", or begins a line; what layergraft does or has is prose. */
+const PRINTED = /(?<=: |\b(?:with|use|see) |^ *)layergraft (?!(?:does|has|cannot|reads) )(?=[a-z]|--[a-z])/gm;
 
 /** A message whose commands can be typed as printed. */
 export function asTyped(text: string): string {

@@ -39,6 +39,16 @@ describe("flags of other programs", () => {
     ["eval m --backend openai:x --model served", "eval m -b openai:x --model served"],
     ["soup --model a --model b --output o", "soup --model a --model b --out o"],
     ["swap --task a --language b --Base_Model c", "swap --task a --language b --base c"],
+    [
+      "train --model_name_or_path b --dataset_name d --learning_rate 1e-4 --num_train_epochs 2",
+      "train --base b --data d --optimizer.lr 1e-4 --epochs 2",
+    ],
+    [
+      "train --max_steps 9 --per_device_train_batch_size 4 --gradient_accumulation_steps 2",
+      "train --steps 9 --batch 4 --accumulation 2",
+    ],
+    ["generate --model m --temp 0.5", "generate m --temperature 0.5"],
+    ["serve m --ctx-size 512", "serve m --context 512"],
     ["serve m --type Q8_0", "serve m --type q8_0"],
   ])("%s is %s", async (theirs, ours) => {
     const options = await parsed(theirs);
@@ -55,6 +65,8 @@ describe("flags of other programs", () => {
     ["soup --device cpu", "error: Leave out --device. Models run on the CPU.\n"],
     ["generate m --max-tokns 5", "did you mean --max-new-tokens?"],
     ["generate m --model n -p hi", "One of them is n, which --model gives."],
+    ["tune --lora", "error: unknown option '--lora'\n"],
+    ["analyze --model m", "error: unknown option '--model'\n"],
     ["inspect m --lora", "unknown option '--lora'\n"],
     [
       "eval --model m --tasks quiz",
@@ -84,12 +96,26 @@ describe("commands of other programs", () => {
     ["mergekit-yaml c.yml out", "Write: layergraft merge CONFIG --out FOLDER"],
     ["list", "Tasks: layergraft eval --list."],
     ["report", "layergraft experiment PLAN report"],
+    ["llama-quantize m q4_k_m", "layergraft export MODEL --type q4_k_m --out FILE.gguf"],
+    ["llama-cli -m x", "layergraft generate MODEL --prompt TEXT"],
+    [
+      "init RECPIE",
+      "'RECPIE' is not a valid <kind>. Allowed choices are recipe, run, plan, task; did you mean recipe?",
+    ],
+    ["generate m What is this?", "Pass a prompt with --prompt 'What is this?'"],
     ["repart", "unknown command 'repart'; see"],
     ["swpa", "did you mean swap?"],
   ])("%s is answered", async (line, sentence) => {
     const stderr = await refusal(line);
     expect(stderr).toContain(sentence);
     if (sentence === "") expect(stderr).toBe("");
+  });
+
+  it("a command is taken in any case", async () => {
+    const help = async (...words: string[]) => layergraft(words, { cwd: import.meta.dirname });
+    expect((await help("SWAP", "--help")).stdout).toBe((await help("swap", "--help")).stdout);
+    expect(await parsed("init Recipe --out x")).not.toHaveProperty("message");
+    expect((await help("help", "Merge")).stdout).toBe((await help("help", "merge")).stdout);
   });
 
   it("no word hides a command or flag of here, and the table has all", () => {

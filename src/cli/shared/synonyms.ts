@@ -6,10 +6,13 @@ import { commandLine } from "../../kit/printing/index.js";
 /** `means`: what it is here. `says`: why it is not, in a sentence. */
 export type Synonym = { readonly means: string } | { readonly says: string };
 
+const QUANTIZE = `A quantised model is an export. Write: ${commandLine`export MODEL --type q4_k_m --out FILE.gguf`}`;
+
 /** Commands, in lower case. */
 export const COMMAND_SYNONYMS: Readonly<Record<string, Synonym>> = {
   evaluate: { means: "eval" },
   lm_eval: { means: "eval" },
+  "lm-eval": { means: "eval" },
   finetune: { means: "train" },
   "fine-tune": { means: "train" },
   publish: { means: "push" },
@@ -17,14 +20,16 @@ export const COMMAND_SYNONYMS: Readonly<Record<string, Synonym>> = {
   info: { means: "inspect" },
   show: { means: "inspect" },
   version: { means: "--version" },
-  quantize: {
-    says: `A quantised model is an export. Write: ${commandLine`export MODEL --type q4_k_m --out FILE.gguf`}`,
-  },
+  quantize: { says: QUANTIZE },
+  "llama-quantize": { says: QUANTIZE },
+  "convert_hf_to_gguf.py": { says: `export writes GGUF files. Write: ${commandLine`export MODEL --out FILE.gguf`}` },
+  "llama-cli": { says: `To ask a model, write: ${commandLine`generate MODEL --prompt TEXT`}` },
+  "llama-server": { says: `serve has the OpenAI API. Write: ${commandLine`serve MODEL`}` },
   run: {
     says: `To ask a model, write: ${commandLine`generate MODEL --chat --prompt TEXT`}. To run a plan, write: ${commandLine`experiment PLAN run`}`,
   },
   ...Object.fromEntries(
-    ["mergekit-yaml", "mergekit"].map((name) => [
+    ["mergekit-yaml", "mergekit-moe", "mergekit"].map((name) => [
       name,
       { says: `merge runs configurations of mergekit. Write: ${commandLine`merge CONFIG --out FOLDER`}` },
     ]),
@@ -42,10 +47,11 @@ export const methodAsCommand = (name: string): string =>
 /** The first argument of a command. */
 const SOURCE = "<source>";
 
+/** `only` names the command that the word belongs to; others have a flag of the same name for something else. */
+type FlagSynonym = ({ readonly means: readonly string[] } | { readonly says: string }) & { readonly only?: string };
+
 /** Flags, in lower case and with dashes. `means` lists flags of here: a command takes the word where it has one of them. */
-export const FLAG_SYNONYMS: Readonly<
-  Record<string, { readonly means: readonly string[] } | { readonly says: string }>
-> = {
+export const FLAG_SYNONYMS: Readonly<Record<string, FlagSynonym>> = {
   "max-tokens": { means: ["--max-new-tokens"] },
   "n-predict": { means: ["--max-new-tokens"] },
   "batch-size": { means: ["--batch"] },
@@ -59,18 +65,30 @@ export const FLAG_SYNONYMS: Readonly<
   model: { means: [SOURCE] },
   overwrite: { means: ["--force"] },
   "base-model": { means: ["--base"] },
+  "model-name-or-path": { means: ["--base"], only: "train" },
+  dataset: { means: ["--data"], only: "train" },
+  "dataset-name": { means: ["--data"], only: "train" },
+  "learning-rate": { means: ["--optimizer.lr"] },
+  "num-train-epochs": { means: ["--epochs"] },
+  "max-steps": { means: ["--steps"] },
+  "per-device-train-batch-size": { means: ["--batch"] },
+  "gradient-accumulation-steps": { means: ["--accumulation"] },
+  temp: { means: ["--temperature"] },
+  "ctx-size": { means: ["--context"] },
   device: { says: "Leave out --device. Models run on the CPU. With --provider cuda, the engine runs them on a GPU." },
-  lora: { says: "Train a LoRA adapter with --method lora." },
+  lora: { says: "Train a LoRA adapter with --method lora.", only: "train" },
 };
 
 /** As the table has it: `--Max_Tokens` is `max-tokens`. */
 const plain = (flag: string): string => flag.replace(/^--?/, "").toLowerCase().replaceAll("_", "-");
 
+const belongsTo = ({ only }: FlagSynonym, command: Command) => only === undefined || only === command.name();
+
 /** What a flag of another program is here: the sentences that name no other flag than those of the command. */
 export function flagSentence(flag: string, command: Command): string | undefined {
   const name = plain(flag);
   const found = Object.hasOwn(FLAG_SYNONYMS, name) ? FLAG_SYNONYMS[name] : undefined;
-  if (!found || !("says" in found)) return undefined;
+  if (!found || !("says" in found) || !belongsTo(found, command)) return undefined;
   const isThere = (one: string) => plain(one) === name || command.options.some(({ long }) => long === one);
   const fitting = found.says.split(/(?<=\.) /).filter((text) => (text.match(/--[\w-]+/g) ?? []).every(isThere));
   return fitting.join(" ") || undefined;
@@ -102,7 +120,12 @@ const FIRST = "first argument";
 /** Adds the words of other programs to a command's own options. */
 export function addFlagSynonyms(command: Command): void {
   for (const [name, synonym] of Object.entries(FLAG_SYNONYMS)) {
-    if (!("means" in synonym) || command.options.some(({ long }) => long === `--${name}`)) continue;
+    if (
+      !("means" in synonym) ||
+      !belongsTo(synonym, command) ||
+      command.options.some(({ long }) => long === `--${name}`)
+    )
+      continue;
     const meant = command.options.find(({ long }) => synonym.means.includes(long ?? ""));
     if (meant) {
       const option = new NamedElsewhere(name, meant.attributeName(), / ?[<[].*/.exec(meant.flags)?.[0] ?? "");

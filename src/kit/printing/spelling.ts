@@ -22,18 +22,19 @@ const LETTERS_PER_ERROR = 4;
 
 /**
  * The word that an unknown one probably meant: another tool's word for it, one that differs by a letter, or by two where it has
- * eight or more, or one that begins with it. Never the word itself.
+ * eight or more, or one that begins with it; case does not count. Never the word itself.
  */
 export function closest(word: string, words: readonly string[]): string | undefined {
-  const synonym = SYNONYMS.get(word);
+  const typed = word.toLowerCase();
+  const synonym = SYNONYMS.get(typed);
   if (synonym !== undefined && words.includes(synonym)) return synonym;
   const others = words.filter((other) => other !== word);
   const most = word.length < 2 ? 0 : Math.min(2, Math.max(1, Math.floor(word.length / LETTERS_PER_ERROR)));
   const [best] = others
-    .map((other) => ({ other, distance: editDistance(word, other) }))
+    .map((other) => ({ other, distance: editDistance(typed, other.toLowerCase()) }))
     .sort((a, b) => a.distance - b.distance);
   if (best && best.distance <= most) return best.other;
-  return word.length < 3 ? undefined : others.find((other) => other.startsWith(word));
+  return word.length < 3 ? undefined : others.find((other) => other.toLowerCase().startsWith(typed));
 }
 
 /** `; did you mean swap?`, or nothing if no word is close. */

@@ -76,11 +76,18 @@ function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
   const siblings = leavesOf(places.filter(({ parent }) => isAt(path, parent)));
   const inNumber = siblings.find((leaf) => leaf === `${unknown}s` || `${leaf}s` === unknown);
   if (inNumber !== undefined) return { ...problem, message: `${message}; did you mean ${inNumber}?` };
-  const elsewhere = places.filter(({ leaf }) => leaf === unknown).map(({ parent }) => parent);
-  const named = [...new Set(elsewhere.map((keys) => keys.join(".").replaceAll(".[]", "[]") || "the top"))].slice(0, 2);
-  if (named.length > 0) return { ...problem, message: `${message}; it belongs under ${named.join(" or ")}` };
-  const meant = closest(unknown, siblings) ?? closest(unknown, leavesOf(places));
-  return meant === undefined ? problem : { ...problem, message: `${message}; did you mean ${meant}?` };
+  const under = (field: string) => {
+    const parents = places.filter(({ leaf }) => leaf === field).map(({ parent }) => parent.join("."));
+    return [...new Set(parents.map((name) => name.replaceAll(".[]", "[]") || "the top"))].slice(0, 2).join(" or ");
+  };
+  if (leavesOf(places).includes(unknown))
+    return { ...problem, message: `${message}; it belongs under ${under(unknown)}` };
+  const sibling = closest(unknown, siblings);
+  if (sibling !== undefined) return { ...problem, message: `${message}; did you mean ${sibling}?` };
+  const meant = closest(unknown, leavesOf(places));
+  return meant === undefined
+    ? problem
+    : { ...problem, message: `${message}; did you mean ${meant} under ${under(meant)}?` };
 }
 
 /** Whether a field's keys match a path. */

@@ -48,6 +48,7 @@ describe("checkSchema", () => {
     ]);
     expect(problemsOf({ name: "a", list: [{ weigth: 1 }] })[0]).toBe("list[0].weight: is missing");
     expect(problemsOf({ name: "a", rate: 1 })).toEqual(['unknown field "rate"; it belongs under inner']);
+    expect(problemsOf({ name: "a", Rates: 1 })).toEqual(['unknown field "Rates"; did you mean rate under inner?']);
     expect(problemsOf({ name: "a", inner: { name: "b" } })).toEqual([
       'inner: unknown field "name"; it belongs under the top',
     ]);

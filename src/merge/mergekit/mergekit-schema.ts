@@ -155,7 +155,12 @@ export const dtype = optional(
   z
     .string()
     .transform((name) => name.replace(/^torch\./, ""))
-    .pipe(z.enum(DTYPES, { error: `is not supported; it must be one of ${DTYPES.join(", ")}` })),
+    .pipe(
+      z.enum(DTYPES, {
+        error: ({ input }) =>
+          `is not supported; it must be one of ${DTYPES.join(", ")}${didYouMean(String(input), DTYPES)}`,
+      }),
+    ),
 );
 
 export const configuration = z.object({

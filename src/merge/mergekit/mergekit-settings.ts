@@ -70,16 +70,16 @@ function isSpread(setting: Exclude<Setting, number>): setting is number[] {
   return typeof setting[0] === "number";
 }
 
-/** The parameter for a recipe; undefined, with a problem, if a required value is missing. */
+/** The parameter for a recipe; undefined, with a problem, if a value is not a number or a required one is missing. */
 export function parameterOf(
   { name, fallback, range }: Wanted,
   levels: readonly Level[],
   span: LayerSpan,
   { problem, strictness, tensors }: Reports,
 ): Parameter | undefined {
-  for (const { parameters, path } of levels) {
-    if (parameters?.[name] === "words") problem({ path: [...path, "parameters", name], message: SETTING });
-  }
+  const unread = levels.filter(({ parameters }) => parameters?.[name] === "words");
+  for (const { path } of unread) problem({ path: [...path, "parameters", name], message: SETTING });
+  if (unread.length > 0) return undefined;
   const { rules, isComplete } = rulesOf(name, levels);
   const left = new Set(tensors);
   const written = rules.flatMap(({ filter, value, path }) => {

@@ -531,6 +531,15 @@ describe("is rejected, by name and line:", () => {
     },
   );
 
+  it("a parameter that is a word is one problem, and a word of another case or length leads to the right one", async () => {
+    const refused = (text: string) => parseMergekit(text).then(String, String);
+    const half = await refused("merge_method: linear\nmodels: [{ model: a, parameters: { weight: half } }]");
+    expect(half).toContain("models[0].parameters.weight: must be a number");
+    expect(half).not.toContain("is missing");
+    expect(await refused("merge_method: TIES\nmodels: [{ model: a }]")).toContain("; did you mean ties?");
+    expect(await refused("merge_method: linear\nmodels: []\ndtype: bf16")).toContain("; did you mean bfloat16?");
+  });
+
   it.each(
     (METHODS as readonly Pick<Method, "name" | "mergekit">[]).flatMap(({ name, mergekit: of }) =>
       of ? [...of.own, ...of.common].map((parameter) => [of.name ?? name, parameter] as const) : [],

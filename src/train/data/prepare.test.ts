@@ -366,6 +366,9 @@ describe("preparation", () => {
       name: "CancelledError",
     });
     await expect(prepare({ source: "absent.jsonl", map })).rejects.toThrow(/absent\.jsonl does not exist/);
+    await expect(prepare({ source: "/dev/null", map })).rejects.toThrow(
+      "/dev/null is not a regular file. Save the rows",
+    );
     await expect(prepare([{ use: "nllb", language: "Swahili" }])).rejects.toMatchObject({ name: "RecipeError" });
     await expect(prepare({ source: write([{ q: "", a: "" }]), map })).rejects.toThrow(/lack a prompt or a response/);
   });

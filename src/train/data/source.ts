@@ -1,6 +1,6 @@
 import { isAbsolute, join } from "node:path";
 import { isHubName } from "../../formats/hub/index.js";
-import { beginsHere } from "../../kit/files/index.js";
+import { beginsHere, exists } from "../../kit/files/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
 import { type Choice, type HubDatasetOptions, hubDataset, hubDatasetBytes } from "./hub/index.js";
 import { formatOfName, isPattern, localFiles, matcherOf } from "./read/files.js";
@@ -62,6 +62,8 @@ async function placeOf(
   // A name such as rows/train.jsonl, or one in a folder that is here, is a missing file rather than a data set.
   const isFileName = formatOfName(name) !== undefined || name.endsWith(".gz");
   const isMeantHere = name === source && (isFileName || (await beginsHere(source, options.folder)));
+  if (name === source && (await exists(path)))
+    throw new DataError(`${path} is not a regular file. Save the rows as a file.`, { file: path, field: "source" });
   if (!isHubName(name) || isMeantHere) {
     throw new DataError(
       `${path} does not exist. Pass a file, a folder, a data set of the Hub (org/name), or one of ${READY_NAMES.join(", ")}${didYouMean(source, READY_NAMES)}`,
