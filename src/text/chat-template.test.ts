@@ -4,6 +4,7 @@ import { readFixture } from "../../test/support/tokenizer-fixtures.js";
 import { CheckpointError } from "../kit/index.js";
 import { parseWritten } from "../kit/numbers/index.js";
 import { type ChatMessage, makeChatTemplate, TemplateError, withTime } from "./chat-template.js";
+import { wallClock } from "./jinja/strftime.js";
 
 interface Cases {
   templates: Record<string, string>;
@@ -75,6 +76,7 @@ describe("chat templates", () => {
     const hi = [{ role: "user", content: "hi" }];
     expect([dated.render(hi), dated.render(hi, { now: new Date(2040, 1, 1) })]).toEqual(["2031-01-05", "2031-01-05"]);
     expect(withTime(undefined, new Date())).toBeUndefined();
+    expect(wallClock(new Date(2031, 0, 5, 15, 4, 9))).toBe("2031-01-05T15:04:09");
     expect(render("{{ strftime_now('%Y') }}")).toBe(String(new Date().getFullYear()));
     expect(render("{{ strftime_now('%a %e %I %p %y %F %T %Q') }}", { now: new Date(2031, 0, 5, 15, 4, 9) })).toBe(
       "Sun  5 03 PM 31 2031-01-05 15:04:09 %Q",

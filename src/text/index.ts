@@ -7,6 +7,7 @@ export {
   withTime,
   withVariables,
 } from "./chat-template.js";
+export { wallClock } from "./jinja/strftime.js";
 export { loadChatTemplate } from "./load-template.js";
 export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";
 export {

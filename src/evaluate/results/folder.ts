@@ -11,6 +11,7 @@ import {
 } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
+import { wallClock } from "../../text/index.js";
 import { AnswerCache } from "../backends/answer-cache.js";
 import type { Results, RunRecord, Sample } from "./result-types.js";
 
@@ -83,7 +84,7 @@ export class ResultFolder extends LockedFolder {
       const record = join(folder.path, RUN_FILE);
       const before = await startIn(record);
       folder.#started = before ?? now;
-      if (!before) await writeFileAtomically(record, toJson({ started: now.toISOString() }));
+      if (!before) await writeFileAtomically(record, toJson({ started: wallClock(now) }));
       folder.#cache = await AnswerCache.open(join(folder.path, ANSWERS_FILE));
       return folder;
     } catch (error) {

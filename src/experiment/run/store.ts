@@ -8,6 +8,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { visible } from "../../kit/printing/index.js";
+import { wallClock } from "../../text/index.js";
 import type { Results } from "../expand/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";
@@ -32,7 +33,7 @@ export class Store implements Results {
     const file = join(this.folder, "steps", STARTED_FILE);
     const { started } = (await exists(file)) ? await readJsonObject(file) : {};
     if (typeof started === "string" && !Number.isNaN(Date.parse(started))) return started;
-    const now = new Date().toISOString();
+    const now = wallClock(new Date());
     await mkdir(join(this.folder, "steps"), { recursive: true });
     await writeFileAtomically(file, `${JSON.stringify({ started: now })}\n`);
     return now;

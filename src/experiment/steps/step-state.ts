@@ -58,7 +58,7 @@ export interface StepSettings {
   readonly allowCode: boolean;
   readonly unsafeCode?: boolean;
   readonly threads?: number;
-  /** When the experiment began, which chat templates may write. */
+  /** When the experiment began, as a clock on the wall showed it, which chat templates may write. */
   readonly started?: string;
 }
 

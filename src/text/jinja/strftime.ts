@@ -38,3 +38,9 @@ export function formatTime(date: Date, format: string): string {
     return bare ? text.replace(/^[0 ]+(?=\d)/, "") : text;
   });
 }
+
+/**
+ * What a clock on the wall shows, without the zone: read by `new Date` in another zone, it shows the same, so templates write the
+ * same date again.
+ */
+export const wallClock = (date: Date): string => formatTime(date, "%FT%T");

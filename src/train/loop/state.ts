@@ -48,7 +48,7 @@ const pageSchema = z.strictObject({
   /** Digests of base and data, by a name for messages. */
   inputs: recordOf(z.string()),
   /** When the run began, which chat templates may write. States of earlier versions have none. */
-  started: z.iso.datetime().optional(),
+  started: z.iso.datetime({ local: true }).optional(),
   parameterSteps: recordOf(count),
 });
 

@@ -4,6 +4,7 @@ import type { KeptChange } from "../../kernels/index.js";
 import { AppendLog, exists, requireOutside } from "../../kit/files/index.js";
 import { CancelledError, LayergraftError, Random } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
+import { wallClock } from "../../text/index.js";
 import type { Run } from "../run/run-schema.js";
 import { learningRateFactor } from "../run/schedule.js";
 import { BackgroundStates } from "./background-states.js";
@@ -299,12 +300,13 @@ class Trainer {
 
   #takeState(): StateToWrite {
     this.#stateTaken = performance.now();
+    const { started } = this.#parts.options;
     this.#progress = { ...this.#progress, logBytes: this.#parts.log.flush() };
     return {
       progress: this.#progress,
       configuration: this.#parts.options.run as Json,
       inputs: this.#parts.inputs,
-      started: this.#parts.options.started?.toISOString(),
+      started: started && wallClock(started),
       parameters: this.#parts.optimizer.parameters.values(),
     };
   }
