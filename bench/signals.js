@@ -50,6 +50,25 @@ evaluate: { tasks: [quiz.yaml] }\n`,
     { state: "merge: measure and write", args: ["merge", "ties.yaml", "--out", "merged", "--force"] },
     { state: "swap: write", args: ["swap", "--task", "one", "--language", "two", "--out", "swapped", "--force"] },
     { state: "verify", args: ["verify", "whole"] },
+    {
+      state: "revert: write",
+      args: ["revert", "--expert", "one", "--base", "base", "--layers", "0-8", "--out", "reverted", "--force"],
+    },
+    {
+      state: "suggest: read",
+      args: ["suggest", "--base", "base", "--task", "one", "--language", "two"],
+    },
+    { state: "explain: fit and compare", args: ["explain", "whole", "--from", "one", "--from", "two"] },
+    {
+      state: "transplant: solve and write",
+      args: ["transplant", "base", "--tokenizer", "one", "--out", "moved", "--force"],
+    },
+    {
+      state: "measure: load, passes",
+      args: ["measure", "base", "--kind", "inputs", "--on", "texts.jsonl", "--out", "inputs", "--force"],
+    },
+    { state: "doctor: headers", args: ["doctor", "base"] },
+    { state: "demo: merge, evaluate", args: ["demo", "--out", "demo", "--force"] },
     { state: "diff: read", args: ["diff", "one", "two"] },
     { state: "analyze: read", args: ["analyze", "--base", "base", "--expert", "one=one", "--expert", "two=two"] },
     {
