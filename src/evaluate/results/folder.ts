@@ -7,6 +7,7 @@ import {
   isFile,
   LockedFolder,
   readBounded,
+  readJsonObject,
   writeFileAtomically,
 } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
@@ -125,14 +126,9 @@ async function readText(file: string): Promise<string> {
 
 /** The start of an earlier attempt; undefined if there was none, or its record cannot be read. */
 async function startIn(file: string): Promise<Date | undefined> {
-  if (!(await exists(file))) return undefined;
-  try {
-    const { started } = JSON.parse(await readText(file)) as Partial<RunRecord>;
-    const date = new Date(String(started));
-    return Number.isNaN(date.getTime()) ? undefined : date;
-  } catch {
-    return undefined;
-  }
+  const { started } = await readJsonObject(file, MAX_SETTINGS_BYTES).catch((): Partial<RunRecord> => ({}));
+  const date = new Date(String(started));
+  return Number.isNaN(date.getTime()) ? undefined : date;
 }
 
 /** Settings of the earlier run and of this one must be the same to the letter; says what differs. */

@@ -30,14 +30,16 @@ beforeAll(async () => {
   writeFileSync(file("corpus.yaml"), corpus.join("\n"));
 });
 
-async function problemsOf(search: string, grid = "[1, 2]", task = "one.yaml"): Promise<string> {
-  const plan = `
-name: one
-base: base
+const EXPERTS = `base: base
 experts:
   math: { role: task, folders: [base] }
   swahili: { role: language, language: sw, folders: [base] }
-merges:
+`;
+
+async function problemsOf(search: string, grid = "[1, 2]", task = "one.yaml"): Promise<string> {
+  const plan = `
+name: one
+${EXPERTS}merges:
   - name: swap
     recipe: { method: swap, task: math, language: swahili, top: 0, bottom_transition: 0, top_transition: 0 }
     grid: { bottom: ${grid} }
@@ -318,11 +320,7 @@ evaluate: { tasks: [one.yaml] }
 
 const gridPlan = `
 name: numbers
-base: base
-experts:
-  math: { role: task, folders: [base] }
-  swahili: { role: language, language: sw, folders: [base] }
-merges:
+${EXPERTS}merges:
   - name: swap
     recipe: { method: swap, task: math, language: swahili, bottom_transition: 0, top_transition: 0 }
     grid: { bottom: [1, 2, 3], top: [1, 2] }
