@@ -39,6 +39,11 @@ const BATCH = 8;
  */
 const BATCHES_AT_ONCE = 4;
 
+/** Requests with the same `prefix` are computed together. */
+interface Prefixed {
+  readonly prefix?: string | undefined;
+}
+
 /** What answers to a batch need, by their places in it. */
 interface Answering<T extends object> {
   readonly signal: AbortSignal | undefined;
@@ -46,132 +51,155 @@ interface Answering<T extends object> {
   readonly onAnswer: (i: number, answer: Answer<T>) => void;
 }
 
+type AnswerBatch<Q, T extends object> = (batch: readonly Q[], options: Answering<T>) => Promise<void>;
+
 /** Makes a backend of the engine. Closing it closes the engine. */
 export function engineBackend(options: EngineBackendOptions): Backend {
-  const { engine } = options;
-  const encode = encodeWith(options.tokenizer);
-  const size = options.batch ?? BATCH;
+  const answers = new EngineAnswers(options);
+  const answer =
+    <Q extends Prefixed, T extends object>(answerBatch: AnswerBatch<Q, T>) =>
+    (requests: readonly Q[], settings: AnswerOptions<T> = {}) =>
+      inBatches(requests, answers.batches(requests), answerBatch, settings);
+  return {
+    identity: { ...options.identity, bos: "tokenizer" },
+    incapacities: {},
+    tokenizer: options.tokenizer,
+    batches: (requests) => answers.batches(requests),
+    generate: answer<GenerateRequest, Generated>((batch, place) => answers.generate(batch, place)),
+    loglikelihood: answer<LoglikelihoodRequest, Loglikelihood>((batch, place) => answers.loglikelihood(batch, place)),
+    choose: answer<ChooseRequest, Chosen>((batch, place) => answers.choose(batch, place)),
+    renderChat: options.renderChat,
+    close: () => options.engine.close(),
+  };
+}
 
-  /** Requests with the same beginning side by side, in their order, cut into what is computed together. */
-  const batches = (requests: readonly { readonly prefix?: string | undefined }[]): number[][] => {
-    const most = size * BATCHES_AT_ONCE;
+/** Answers batch by batch, and puts each answer in the place of its request. */
+async function inBatches<Q, T extends object>(
+  requests: readonly Q[],
+  batches: readonly (readonly number[])[],
+  answerBatch: AnswerBatch<Q, T>,
+  { signal, onResult, isKnown }: AnswerOptions<T>,
+): Promise<Answer<T>[]> {
+  const answers: Answer<T>[] = [];
+  for (const batch of batches) {
+    if (signal?.aborted) throw stopped();
+    const indexOf = (i: number) => batch[i] ?? 0;
+    await answerBatch(
+      batch.flatMap((index) => requests[index] ?? []),
+      {
+        signal,
+        isKnown: (i) => isKnown?.(indexOf(i)) ?? false,
+        onAnswer: (i, answer) => {
+          answers[indexOf(i)] = answer;
+          onResult?.(indexOf(i), answer);
+        },
+      },
+    );
+  }
+  return answers;
+}
+
+/** Requests with equal settings are generated in one call. */
+function settingsOf({ maxNewTokens, stop, sampling }: GenerateRequest) {
+  const { temperature, topP, topK } = sampling ?? {};
+  return { maxNewTokens, stop, temperature, topP, topK };
+}
+
+/** Answers of an engine to one batch of requests. */
+class EngineAnswers {
+  readonly #engine: EvaluationEngine;
+  readonly #encode: ReturnType<typeof encodeWith>;
+  /** Prompts computed together. */
+  readonly #size: number;
+
+  constructor({ engine, tokenizer, batch = BATCH }: EngineBackendOptions) {
+    this.#engine = engine;
+    this.#encode = encodeWith(tokenizer);
+    this.#size = batch;
+  }
+
+  /** Indices of requests with the same beginning side by side, in their order, cut into what is computed together. */
+  batches(requests: readonly Prefixed[]): number[][] {
+    const most = this.#size * BATCHES_AT_ONCE;
     const groups = groupBy(requests.keys(), (index) => requests[index]?.prefix ?? "");
     return [...groups.values()].flatMap((group) =>
       Array.from({ length: Math.ceil(group.length / most) }, (_, i) => group.slice(i * most, (i + 1) * most)),
     );
-  };
-
-  /** Answers batch by batch. */
-  function inBatches<Q extends { readonly prefix?: string | undefined }, T extends object>(
-    answerBatch: (batch: readonly Q[], options: Answering<T>) => Promise<void>,
-  ) {
-    return async (requests: readonly Q[], options: AnswerOptions<T> = {}): Promise<Answer<T>[]> => {
-      const { signal, onResult, isKnown } = options;
-      const answers: Answer<T>[] = [];
-      for (const batch of batches(requests)) {
-        if (signal?.aborted) throw stopped();
-        const indexOf = (i: number) => batch[i] ?? 0;
-        await answerBatch(
-          batch.flatMap((index) => requests[index] ?? []),
-          {
-            signal,
-            isKnown: (i) => isKnown?.(indexOf(i)) ?? false,
-            onAnswer: (i, answer) => {
-              answers[indexOf(i)] = answer;
-              onResult?.(indexOf(i), answer);
-            },
-          },
-        );
-      }
-      return answers;
-    };
   }
 
-  const tooLong = (tokens: number, wanted: number): RequestError => ({
-    error: `the prompt has ${tokens} tokens, which with ${wanted} more exceeds the model's context of ${engine.contextLength}`,
-  });
-
-  /** Answers what cannot fit, before it is encoded. */
-  function refuseLong<T extends object>(texts: readonly number[], onAnswer: Answering<T>["onAnswer"]): boolean[] {
-    return texts.map((characters, i) => {
-      const isLong = cannotFit(characters, engine.contextLength);
-      const error = `the prompt has ${plural(characters, "character")}, which cannot fit into the model's context of ${engine.contextLength} tokens`;
-      if (isLong) onAnswer(i, { error });
-      return isLong;
-    });
-  }
-
-  async function generate(
-    batch: readonly GenerateRequest[],
-    { signal, onAnswer }: Answering<Generated>,
-  ): Promise<void> {
-    const isLong = refuseLong(
-      batch.map(({ prompt }) => prompt.length),
-      onAnswer,
-    );
+  async generate(batch: readonly GenerateRequest[], { signal, onAnswer }: Answering<Generated>): Promise<void> {
+    const lengths = batch.map(({ prompt }) => prompt.length);
+    const isLong = this.#refuseLong(lengths, onAnswer);
     const prompts = await Promise.all(
-      batch.map(({ prompt, specialTokens = true }, i) => (isLong[i] ? [] : encode(prompt, specialTokens, signal))),
+      batch.map(({ prompt, specialTokens = true }, i) =>
+        isLong[i] ? [] : this.#encode(prompt, specialTokens, signal),
+      ),
     );
-    const asked = [...batch.keys()].filter((i) => !isLong[i]);
-    const alike = groupBy(asked, (i) => {
-      const { maxNewTokens, stop, sampling } = batch[i] as GenerateRequest;
-      const { temperature, topP, topK } = sampling ?? {};
-      return JSON.stringify({ maxNewTokens, stop, temperature, topP, topK });
-    });
-    for (const [key, indices] of alike) {
-      const settings = JSON.parse(key) as Pick<GenerateRequest, "maxNewTokens" | "stop">;
-      const { maxNewTokens, stop } = settings;
-      // A prompt that fills the context is not cut, and an answer that ran out of it is not taken for whole.
-      const length = (i: number): number => prompts[i]?.length ?? 0;
-      const fitting = indices.filter((i) => length(i) < engine.contextLength);
-      for (const i of indices) if (!fitting.includes(i)) onAnswer(i, tooLong(length(i), maxNewTokens));
-      await engine.generate(
-        fitting.map((i) => prompts[i] ?? []),
-        {
-          ...settings,
-          seed: fitting.map((i) => batch[i]?.sampling?.seed ?? 0),
-          batch: size,
-          signal,
-          onDone: (j, { text, finish, ids }) => {
-            const i = fitting[j] ?? 0;
-            const cut = cutAtStop(text, stop);
-            if (finish === "invalid") onAnswer(i, { error: "the model's logits are not numbers" });
-            else if (finish !== "length" || cut.stopped) onAnswer(i, { text: cut.text, finish: "stop" });
-            else if (ids.length < maxNewTokens) onAnswer(i, tooLong(length(i), maxNewTokens));
-            else onAnswer(i, { text, finish: "length" });
-          },
-        },
-      );
+    const asked = [...batch.entries()].filter(([i]) => !isLong[i]);
+    const alike = groupBy(asked, ([, request]) => JSON.stringify(settingsOf(request)));
+    for (const [key, requests] of alike) {
+      const settings = JSON.parse(key) as ReturnType<typeof settingsOf>;
+      const indices = requests.map(([i]) => i);
+      await this.#generateAlike(indices, prompts, settings, batch, { signal, onAnswer });
     }
   }
 
-  async function loglikelihood(
+  /** Generates for the requests at `indices`, which have the same settings. */
+  async #generateAlike(
+    indices: readonly number[],
+    prompts: readonly (readonly number[])[],
+    settings: ReturnType<typeof settingsOf>,
+    batch: readonly GenerateRequest[],
+    { signal, onAnswer }: Pick<Answering<Generated>, "signal" | "onAnswer">,
+  ): Promise<void> {
+    const { maxNewTokens, stop } = settings;
+    // A prompt that fills the context is not cut, and an answer that ran out of it is not taken for whole.
+    const length = (i: number): number => prompts[i]?.length ?? 0;
+    const fitting = indices.filter((i) => length(i) < this.#engine.contextLength);
+    for (const i of indices) if (!fitting.includes(i)) onAnswer(i, this.#tooLong(length(i), maxNewTokens));
+    await this.#engine.generate(
+      fitting.map((i) => prompts[i] ?? []),
+      {
+        ...settings,
+        seed: fitting.map((i) => batch[i]?.sampling?.seed ?? 0),
+        batch: this.#size,
+        signal,
+        onDone: (j, { text, finish, ids }) => {
+          const i = fitting[j] ?? 0;
+          const cut = cutAtStop(text, stop);
+          if (finish === "invalid") onAnswer(i, { error: "the model's logits are not numbers" });
+          else if (finish !== "length" || cut.stopped) onAnswer(i, { text: cut.text, finish: "stop" });
+          else if (ids.length < maxNewTokens) onAnswer(i, this.#tooLong(length(i), maxNewTokens));
+          else onAnswer(i, { text, finish: "length" });
+        },
+      },
+    );
+  }
+
+  async loglikelihood(
     batch: readonly LoglikelihoodRequest[],
     { signal, isKnown, onAnswer }: Answering<Loglikelihood>,
   ): Promise<void> {
-    const isLong = refuseLong(
-      batch.map(({ context, continuation }) => context.length + continuation.length),
-      onAnswer,
-    );
+    const lengths = batch.map(({ context, continuation }) => context.length + continuation.length);
+    const isLong = this.#refuseLong(lengths, onAnswer);
+    const encode = (text: string, marks: boolean) => this.#encode(text, marks, signal);
     const none = { context: [], continuation: [] };
-    const pairs = await Promise.all(
-      batch.map((request, i) => (isLong[i] ? none : encodePair((text, marks) => encode(text, marks, signal), request))),
-    );
+    const pairs = await Promise.all(batch.map((request, i) => (isLong[i] ? none : encodePair(encode, request))));
     const sound = [...pairs.entries()].filter(([i, { context, continuation }]) => {
       if (isLong[i]) return false;
       if (context.length === 0 || continuation.length === 0) {
         onAnswer(i, { error: "a context or a continuation without tokens has no log-likelihood" });
         return false;
       }
-      if (context.length + continuation.length <= engine.contextLength) return true;
-      onAnswer(i, tooLong(context.length, continuation.length));
+      if (context.length + continuation.length <= this.#engine.contextLength) return true;
+      onAnswer(i, this.#tooLong(context.length, continuation.length));
       return false;
     });
     const indexOf = (j: number) => sound[j]?.[0] ?? 0;
-    await engine.scoreContinuations(
+    await this.#engine.scoreContinuations(
       sound.map(([, pair]) => pair),
       {
-        batch: size,
+        batch: this.#size,
         signal,
         isKnown: (j) => isKnown(indexOf(j)),
         onDone: (j, { logprob, tokens, greedy }) =>
@@ -185,16 +213,14 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     );
   }
 
-  async function choose(
-    batch: readonly ChooseRequest[],
-    { signal, isKnown, onAnswer }: Answering<Chosen>,
-  ): Promise<void> {
+  /** Scores each choice of each request as a continuation of its own. */
+  async choose(batch: readonly ChooseRequest[], { signal, isKnown, onAnswer }: Answering<Chosen>): Promise<void> {
     const flat = batch.flatMap(({ choices, ...request }, i) =>
       choices.map((continuation, choice) => ({ i, choice, request: { ...request, continuation } })),
     );
     const placeOf = (at: number) => flat[at] ?? { i: 0, choice: 0 };
     const scored = batch.map(({ choices }) => ({ left: choices.length, answers: [] as Answer<Loglikelihood>[] }));
-    await loglikelihood(
+    await this.loglikelihood(
       flat.map(({ request }) => request),
       {
         signal,
@@ -212,17 +238,22 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     );
   }
 
-  return {
-    identity: { ...options.identity, bos: "tokenizer" },
-    incapacities: {},
-    tokenizer: options.tokenizer,
-    batches,
-    generate: inBatches(generate),
-    loglikelihood: inBatches(loglikelihood),
-    choose: inBatches(choose),
-    renderChat: options.renderChat,
-    close: () => engine.close(),
-  };
+  /** Answers what cannot fit, before it is encoded. @returns by text, whether it was refused */
+  #refuseLong<T extends object>(lengths: readonly number[], onAnswer: Answering<T>["onAnswer"]): boolean[] {
+    const { contextLength } = this.#engine;
+    return lengths.map((characters, i) => {
+      const isLong = cannotFit(characters, contextLength);
+      const error = `the prompt has ${plural(characters, "character")}, which cannot fit into the model's context of ${contextLength} tokens`;
+      if (isLong) onAnswer(i, { error });
+      return isLong;
+    });
+  }
+
+  #tooLong(tokens: number, wanted: number): RequestError {
+    return {
+      error: `the prompt has ${tokens} tokens, which with ${wanted} more exceeds the model's context of ${this.#engine.contextLength}`,
+    };
+  }
 }
 
 /**
