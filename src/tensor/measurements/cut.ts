@@ -49,6 +49,7 @@ export function* measureCut(measurement: CutMeasurement, binding: Binding): Meas
       const top = share * (above ?? 0);
       return [all - top - wanted, ...(above === undefined ? [] : [all - top - 1])];
     },
+    isExact ? undefined : ([low = 0, high = Number.POSITIVE_INFINITY]) => [low, high],
   );
   const aboveLow = elements - low.below - low.equal;
   const aboveHigh = above === undefined ? 0 : elements - high.below - high.equal;

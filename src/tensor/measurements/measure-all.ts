@@ -1,6 +1,5 @@
 // Runs the measurements of a plan; independent measurements share passes.
 
-import { isDeepStrictEqual } from "node:util";
 import { largestOf } from "../../kit/arrays/index.js";
 import { elementCount, groupBy, LayergraftError, usageError } from "../../kit/index.js";
 import {
@@ -38,6 +37,7 @@ import {
   type TotalsMeasurement,
 } from "./combined.js";
 import { CUT, type CutMeasurement, measureCut } from "./cut.js";
+import { EarlyMeasurements } from "./early.js";
 import type { GatesMeasurement, MeasureGates } from "./gates.js";
 import type { Binding, Combination, Combine, JobTotal, Measuring, MeasuringJob, Pass } from "./measurement.js";
 import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
@@ -73,6 +73,9 @@ const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
   lines: measureLines,
   scales: measureScales,
 };
+
+/** Kinds that begin where samples promise what they need, which saves a pass over the weights. */
+const EARLY: readonly Measurement["kind"][] = ["signs"];
 
 /** Kinds whose result is as measured; what the others measure is combined. */
 const PLAIN: readonly Measurement["kind"][] = ["cut", "rows", "row-cut", "scales", "gates"];
@@ -148,29 +151,30 @@ export async function measureAll(
       measured.set(one.id, await gates(one, sources, run));
     }
     const others = ready.filter((one) => one.kind !== "gates");
-    const cuts = new Set(others.flatMap((one) => (one.kind === "cut" && !one.isExact ? [one.id] : [])));
-    const early = waiting.filter((one) => one.kind === "signs" && needsOf(one).some((id) => !measured.has(id)));
-    const soon = early.filter((one) => needsOf(one).every((id) => cuts.has(id))) as SignsMeasurement[];
-    for (const [id, result] of await measureTogether(others, soon, sources, measured, run)) measured.set(id, result);
+    const later = waiting.filter((one) => one.kind !== "gates" && !ready.includes(one) && EARLY.includes(one.kind));
+    for (const [id, result] of await measureTogether(others, later as Streamed[], sources, measured, run)) {
+      measured.set(id, result);
+    }
     await onMeasured?.(measured);
   }
 }
 
 /**
  * Runs independent measurements, one program per round of passes.
- * @param soon need only cuts among them: measured in the same pass where samples promise what all these cuts will find, and
- *   missing in the result otherwise
+ * @param later need results of others: made in the pass that promises all of these, and missing in the result otherwise
  */
 async function measureTogether(
   measurements: readonly Streamed[],
-  soon: readonly SignsMeasurement[],
+  later: readonly Streamed[],
   sources: Sources,
   measured: Measured,
   run: Omit<RunOptions, "phase">,
 ): Promise<Map<string, MeasuredResult>> {
-  /** With what is promised. */
-  const supposed = new Map(measured);
-  const resolver = new Resolver(sources, supposed);
+  const early = new EarlyMeasurements(
+    later.map((one) => ({ id: one.id, needs: needsOf(one), one })),
+    measured,
+  );
+  const resolver = new Resolver(sources, early.results);
   const binding: Binding = {
     evaluation: remembered((value: Value) => resolver.evaluation(value)),
     tensor: (leaf) => resolver.tensor(leaf),
@@ -184,36 +188,27 @@ async function measureTogether(
   const results = new Map<string, MeasuredResult>();
   const phase = `measuring ${nameOf(measurements)}`;
   while (active.length > 0) {
-    const passes: Required<Pass>[] = [];
-    const promised = new Map<string, readonly number[]>();
+    const passes: RunningPass[] = [];
     const advance = (one: (typeof active)[number]) => {
       const step = one.steps.next(one.totals.splice(0));
       if (step.done) results.set(one.id, step.value);
       else {
-        const { jobs, expected = [], onTotal } = step.value;
+        const { jobs, promised, onTotal } = step.value;
         const keep = (job: number, total: JobTotal) => {
           one.totals[job] = total;
         };
-        if (expected.length > 0) promised.set(one.id, expected);
-        passes.push({ jobs, expected, onTotal: onTotal ?? keep });
+        if (promised) early.promise(one.id, promised);
+        passes.push({ jobs, onTotal: onTotal ?? keep });
       }
       return !step.done;
     };
     active = active.filter(advance);
-    for (const one of soon.filter((one) => needsOf(one).every((id) => promised.has(id)))) {
-      for (const id of needsOf(one)) supposed.set(id, endsOf(promised.get(id) ?? []));
-      active.push(...[begin(one)].filter(advance));
-    }
+    active.push(...early.begin().flatMap(({ one }) => [begin(one)].filter(advance)));
     await runPasses(passes, resolver, { ...run, phase });
   }
-  const isKept = (id: string) =>
-    isDeepStrictEqual(endsOf((results.get(id) ?? []) as readonly number[]), supposed.get(id));
-  for (const one of soon) if (!needsOf(one).every(isKept)) results.delete(one.id);
+  for (const id of early.misled(results)) results.delete(id);
   return results;
 }
-
-/** The magnitudes of a cut. */
-const endsOf = ({ [CUT.low]: low = 0, [CUT.high]: high = Number.POSITIVE_INFINITY }: readonly number[]) => [low, high];
 
 function nameOf(measurements: readonly Measurement[]): string {
   const labels = new Set(measurements.map(({ label }) => label));
@@ -228,6 +223,8 @@ interface Owned {
 
 /** Counts that share a reading at most, as each takes memory of every thread. */
 const MOST_JOINT = 4;
+
+type RunningPass = Required<Pick<Pass, "jobs" | "onTotal">>;
 
 /** The jobs of passes, where counts of values that end in the same stored range are together. */
 function groupJobs(owned: readonly Owned[]): Owned[][] {
@@ -246,7 +243,7 @@ function groupJobs(owned: readonly Owned[]): Owned[][] {
 const isCount = (job: MeasuringJob): job is CountJob | SignsJob => job.kind === "count" || job.kind === "signs";
 const everyOf = (job: CountJob | SignsJob) => (job.kind === "count" ? job.every : undefined);
 
-async function runPasses(passes: readonly Required<Pass>[], resolver: Resolver, options: RunOptions): Promise<void> {
+async function runPasses(passes: readonly RunningPass[], resolver: Resolver, options: RunOptions): Promise<void> {
   const groups = groupJobs(
     passes.flatMap(({ jobs, onTotal }) =>
       jobs.map((job, index): Owned => ({ job, take: (total) => onTotal(index, total) })),

@@ -56,8 +56,8 @@ export interface Pass {
   readonly jobs: readonly MeasuringJob[];
   /** Called with the total of each job; jobs end in any order. Without it, the totals are kept until the pass ends. */
   readonly onTotal?: (job: number, total: JobTotal) => void;
-  /** The magnitudes that a sample promises, where it leaves no other. */
-  readonly expected?: readonly number[] | undefined;
+  /** What the result will begin with, where a sample leaves nothing else unless it misleads. */
+  readonly promised?: readonly number[] | undefined;
 }
 
 /** Yields passes, gets their totals, and returns the numbers found, or a mask. */

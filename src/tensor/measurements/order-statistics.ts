@@ -56,12 +56,14 @@ const DEVIATIONS = 0.6;
  * The magnitudes at ranks.
  * @param ends first keys above the elements that `ranksOf` wants counted
  * @param ranksOf the ranks among some elements: their share of all, their number, and how many are below each end
+ * @param promise what the result begins with where these are the magnitudes
  */
 export function* atRanks(
   { id, label, values }: { readonly id: string; readonly label: string; readonly values: readonly Value[] },
   binding: Binding,
   ends: readonly KeyRanges[],
   ranksOf: (share: number, elements: number, below: readonly number[]) => readonly number[],
+  promise?: (magnitudes: readonly number[]) => readonly number[],
 ): Measuring<Found[]> {
   const evaluations = values.map(binding.evaluation);
   const all = evaluations.reduce((sum, { elements }) => sum + elements, 0);
@@ -71,8 +73,9 @@ export function* atRanks(
     const jobs = evaluations.map((value): CountJob => {
       return { kind: "count", name: label, value, ranges, ...(every ? { every } : {}) };
     });
-    const expected = wanted.every(({ bins }) => bins === 1) ? wanted.map(({ from }) => magnitudeOf(from)) : undefined;
-    yield { jobs, onTotal: (_, total) => addTo(counts, total as CounterPairs), expected };
+    const isOne = wanted.every(({ bins }) => bins === 1);
+    const promised = isOne ? promise?.(wanted.map(({ from }) => magnitudeOf(from))) : undefined;
+    yield { jobs, onTotal: (_, total) => addTo(counts, total as CounterPairs), promised };
     const below = counts.splice(0, ends.length).map((one) => one.below);
     const elements = every ? (counts[0] as Counts).inside : all;
     return [ranksOf(elements / all, elements, below), counts];
