@@ -20,6 +20,7 @@ import {
   type CompareJob,
   type CopyJob,
   type EncodeJob,
+  type FilePosition,
   type Job,
   type Payload,
   type Program,
@@ -58,56 +59,77 @@ export interface PayloadKind<J, P extends Payload> {
 
 type Kind = NumberKind<Job> | PayloadKind<Job, Payload>;
 
-const copy: NumberKind<CopyJob> = {
-  begin: ({ inputs, outputs, evaluator: { kernels } }) => {
-    const copied = kernels.allocate(COPY_BLOCK_BYTES);
-    return (job, begin, end) => {
-      const { dtype } = job.to;
-      let nonFinite = 0;
-      for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
-        const bytes = kernels.bytes(copied, Math.min(COPY_BLOCK_BYTES, end - at));
-        inputs.read(job.from.file, job.from.offset + at, bytes);
-        outputs.write(job.to.file, job.to.offset + at, bytes);
-        if (!isFloatDType(dtype)) continue;
-        kernels.clearPadding(copied, bytes.byteLength);
-        nonFinite += kernels.countNonFinite(dtype, copied, bytes.byteLength / bytesPerElement(dtype));
-      }
-      return [nonFinite];
-    };
-  },
-};
+/** Bytes that a job makes of a block. */
+interface Made {
+  /** Valid until the next block is made. */
+  readonly parts: readonly { readonly bytes: Uint8Array; readonly to: FilePosition; readonly at: number }[];
+  /** What the piece reports of a block that is written, and adds up. */
+  readonly counts: () => readonly number[];
+}
 
-const compareCopy: NumberKind<CompareCopyJob> = {
-  begin: ({ inputs }) => {
-    const [a, b] = [new Uint8Array(COPY_BLOCK_BYTES), new Uint8Array(COPY_BLOCK_BYTES)];
-    return (job, begin, end) => {
-      const tally = new Tally(Math.ceil(bytesPerValue(job.from.dtype)));
-      for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
-        const length = Math.min(COPY_BLOCK_BYTES, end - at);
-        inputs.read(job.from.file, job.from.offset + at, a.subarray(0, length));
-        inputs.read(job.against.file, job.against.offset + at, b.subarray(0, length));
-        tally.add(a.subarray(0, length), b.subarray(0, length), at);
-      }
-      return tally.result();
-    };
-  },
-};
+/** Begins a thread's work on blocks. What it returns makes the elements or bytes [from, to) of a job. */
+type Maker<J> = (tools: Tools) => (job: J, from: number, to: number) => Made;
 
-const compare: NumberKind<CompareJob> = {
-  begin:
-    ({ inputs, evaluator }) =>
-    (job, begin, end) => {
-      const dtype = requireRounded(job.against.dtype);
-      const width = bytesPerElement(dtype);
-      const tally = new Tally(width);
-      eachBlock(job, begin, end, (from, to) => {
-        const wanted = evaluator.round(job.value, from, to, dtype).bytes;
-        const found = new Uint8Array((to - from) * width);
-        inputs.read(job.against.file, job.against.offset + from * width, found);
-        tally.add(wanted, found, from * width);
-      });
-      return tally.result();
+/** Takes the blocks of a piece in their order; the result is what the piece reports. */
+interface Sink {
+  readonly take: (made: Made) => void;
+  readonly result: () => readonly number[];
+}
+
+/** The loop over the blocks of a piece: each is made, and written or compared. */
+function blocks<J extends Job>(maker: Maker<J>, sinkOf: (tools: Tools, job: J) => Sink): NumberKind<J> {
+  return {
+    begin: (tools) => {
+      const make = maker(tools);
+      return (job, begin, end) => {
+        const sink = sinkOf(tools, job);
+        eachBlock(job, begin, end, (from, to) => sink.take(make(job, from, to)));
+        return sink.result();
+      };
     },
+  };
+}
+
+function written({ outputs }: Tools): Sink {
+  const sums: number[] = [];
+  return {
+    take({ parts, counts }) {
+      for (const { bytes, to, at } of parts) outputs.write(to.file, to.offset + at, bytes);
+      for (const [i, count] of counts().entries()) sums[i] = (sums[i] ?? 0) + count;
+    },
+    result: () => sums,
+  };
+}
+
+function compared({ inputs }: Tools, { against }: CompareJob | CompareCopyJob): Sink {
+  const tally = new Tally(Math.ceil(bytesPerValue(against.dtype)));
+  let read = new Uint8Array();
+  return {
+    take({ parts }) {
+      for (const { bytes, to, at } of parts) {
+        if (read.length < bytes.length) read = new Uint8Array(bytes.length);
+        const found = read.subarray(0, bytes.length);
+        inputs.read(to.file, to.offset + at, found);
+        tally.add(bytes, found, at);
+      }
+    },
+    result: () => tally.result(),
+  };
+}
+
+const copied: Maker<CopyJob | CompareCopyJob> = ({ inputs, evaluator: { kernels } }) => {
+  const copy = kernels.allocate(COPY_BLOCK_BYTES);
+  return (job, from, end) => {
+    const to = job.kind === "copy" ? job.to : job.against;
+    const bytes = kernels.bytes(copy, end - from);
+    inputs.read(job.from.file, job.from.offset + from, bytes);
+    const counts = () => {
+      if (job.kind !== "copy" || !isFloatDType(job.to.dtype)) return [0];
+      kernels.clearPadding(copy, bytes.byteLength);
+      return [kernels.countNonFinite(job.to.dtype, copy, bytes.byteLength / bytesPerElement(job.to.dtype))];
+    };
+    return { parts: [{ bytes, to, at: from }], counts };
+  };
 };
 
 let ownConverter: Converter | undefined;
@@ -117,63 +139,55 @@ function converter(): Converter {
   return ownConverter;
 }
 
-/** Result per piece: values that are not finite, those that the merge made, and with a base the sums of `keptSums`. */
-const write: NumberKind<WriteJob> = {
-  begin:
-    ({ outputs, evaluator }) =>
-    (job, begin, end) => {
-      const { value, to: target, rounded } = job;
-      const counts = [0, 0, 0, 0, 0, 0];
-      const add = (at: number, numbers: readonly number[]) => {
-        for (const [i, one] of numbers.entries()) counts[at + i] = (counts[at + i] ?? 0) + one;
-      };
-      const dtype = requireRounded(rounded ?? target.dtype);
-      eachBlock(job, begin, end, (from, to) => {
-        const pair = job.base && evaluator.pair(value, job.base, from, to);
-        const { bytes, nonFinite, made } = evaluator.round(value, from, to, dtype);
-        const written = rounded ? bytesOf(converter().decode(rounded, bytes)) : bytes;
-        outputs.write(target.file, target.offset + from * bytesPerElement(target.dtype), written);
-        add(0, [nonFinite, made]);
-        if (!pair) return;
-        const type = dtype as KernelDType;
-        const kept = converter().decode(type, bytes.slice());
-        const roundedBase = converter().decode(type, converter().encode(type, pair.base).bytes);
-        add(2, keptSums({ ...pair, rounded: kept, roundedBase }));
-      });
-      return counts;
-    },
-};
+/** Counts: values that are not finite, those that the merge made, and with a base the sums of `keptSums`. */
+const rounded: Maker<WriteJob | CompareJob> =
+  ({ evaluator }) =>
+  (job, from, end) => {
+    const { value } = job;
+    const to = job.kind === "write" ? job.to : job.against;
+    const [as, base] = job.kind === "write" ? [job.rounded, job.base] : [];
+    const dtype = requireRounded(as ?? to.dtype);
+    const pair = base && evaluator.pair(value, base, from, end);
+    const { bytes, nonFinite, made } = evaluator.round(value, from, end, dtype);
+    const counts = () => {
+      if (!pair) return [nonFinite, made];
+      const type = dtype as KernelDType;
+      const kept = converter().decode(type, bytes.slice());
+      const roundedBase = converter().decode(type, converter().encode(type, pair.base).bytes);
+      return [nonFinite, made, ...keptSums({ ...pair, rounded: kept, roundedBase })];
+    };
+    const stored = as ? bytesOf(converter().decode(as, bytes)) : bytes;
+    return { parts: [{ bytes: stored, to, at: from * bytesPerElement(requireRounded(to.dtype)) }], counts };
+  };
 
-const encode: NumberKind<EncodeJob> = {
-  begin:
-    ({ outputs, evaluator }) =>
-    (job, begin, end) => {
-      const { to, encoding, scales, within, turn } = job;
-      let broken = 0;
-      eachBlock(job, begin, end, (from, until) => {
-        const encoded = evaluator.encode(job, from, until);
-        broken += encoded.broken;
-        if (scales) {
-          const split = encoding as SplitEncoding;
-          const parts = splitBlocks(split, encoded.bytes);
-          const before = splitBytes(split, from);
-          outputs.write(to.file, to.offset + before.codes, parts.codes);
-          outputs.write(scales.file, scales.offset + before.scales, parts.scales);
-          return;
-        }
-        const before = (from - (within?.begin ?? 0)) / (turn?.every ?? 1);
-        outputs.write(to.file, to.offset + encodedBytes(encoding, before), encoded.bytes);
-      });
-      return [broken];
-    },
-};
+/** Counts values or scales that are not finite. */
+const encoded: Maker<EncodeJob> =
+  ({ evaluator }) =>
+  (job, from, end) => {
+    const { to, encoding, scales, within, turn } = job;
+    const { bytes, broken } = evaluator.encode(job, from, end);
+    const counts = () => [broken];
+    if (!scales) {
+      const before = (from - (within?.begin ?? 0)) / (turn?.every ?? 1);
+      return { parts: [{ bytes, to, at: encodedBytes(encoding, before) }], counts };
+    }
+    const split = encoding as SplitEncoding;
+    const [parts, before] = [splitBlocks(split, bytes), splitBytes(split, from)];
+    return {
+      parts: [
+        { bytes: parts.codes, to, at: before.codes },
+        { bytes: parts.scales, to: scales, at: before.scales },
+      ],
+      counts,
+    };
+  };
 
 const KINDS = {
-  copy,
-  write,
-  encode,
-  "compare-copy": compareCopy,
-  compare,
+  copy: blocks<CopyJob>(copied, written),
+  write: blocks<WriteJob>(rounded, written),
+  encode: blocks<EncodeJob>(encoded, written),
+  "compare-copy": blocks<CompareCopyJob>(copied, compared),
+  compare: blocks<CompareJob>(rounded, compared),
   delta,
   joint,
   ties,

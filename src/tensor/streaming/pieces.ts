@@ -3,6 +3,8 @@
 import { bytesPerValue, encodedBytes, turnedElements } from "../../kernels/index.js";
 import { bytesPerElement } from "../../kit/index.js";
 import {
+  type CompareCopyJob,
+  type CopyJob,
   type Evaluation,
   evaluationsOf,
   type Job,
@@ -69,15 +71,20 @@ export function rowsMatter(evaluations: readonly Evaluation[]): boolean {
   );
 }
 
-/** Calls `each` for the blocks of elements [begin, end) of a job, in order. */
+const isCopy = (job: Job): job is CopyJob | CompareCopyJob => job.kind === "copy" || job.kind === "compare-copy";
+
+/** Length of a block in the unit of a job's pieces. */
+const blockOf = (job: Job) => (isCopy(job) ? COPY_BLOCK_BYTES : blockElements(job));
+
+/** Calls `each` for the blocks [begin, end) of a job, in order. */
 export function eachBlock(job: Job, begin: number, end: number, each: (from: number, to: number) => void): void {
-  const step = blockElements(job);
+  const step = blockOf(job);
   for (let from = begin; from < end; from += step) each(from, Math.min(from + step, end));
 }
 
 /** Length of a job in the unit of its pieces. */
 export function lengthOf(job: Job): number {
-  return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);
+  return isCopy(job) ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);
 }
 
 /** The part of its elements that a job reads, where it does not read all. */
@@ -93,10 +100,9 @@ const matrixInLines = (job: Job): number | undefined =>
 export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
   const pieces: Piece[] = [];
   jobs.forEach((job, index) => {
-    const isCopy = job.kind === "copy" || job.kind === "compare-copy";
-    const block = isCopy ? COPY_BLOCK_BYTES : blockElements(job);
+    const block = blockOf(job);
     const length = lengthOf(job);
-    const whole = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
+    const whole = Math.max(1, Math.floor((isCopy(job) ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
     const isWhole = evaluationsOf(job).some((evaluation) =>
       operationsOf(evaluation).some((one) => one.op === "whole-matrix"),
     );
@@ -119,7 +125,7 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
   let read = 0;
   let written = 0;
   for (const job of jobs) {
-    if (job.kind === "copy" || job.kind === "compare-copy") {
+    if (isCopy(job)) {
       read += job.kind === "copy" ? job.bytes : 2 * job.bytes;
       if (job.kind === "copy") written += job.bytes;
       continue;
