@@ -4,6 +4,7 @@ import type { ConfigFields } from "./page/config-fields.js";
 import type { Family, Traits } from "./page/family.js";
 import { everyNth } from "./page/layer-kinds.js";
 import { readWindows } from "./page/llama-cpp.js";
+import { otherHeads, ownHead } from "./page/llama-differences.js";
 import { readRope } from "./page/rope.js";
 import { ATTENTION, GATED_MLP } from "./page/tensor-names.js";
 import { attentionBiases, layerKinds, layerNorm } from "./page/traits.js";
@@ -40,10 +41,13 @@ export const cohere: readonly Family[] = [
     llamaCpp: {
       name: "command-r",
       biases: ["q", "k", "v"],
-      square: true,
-      head: "tied",
+      differs: [
+        otherHeads,
+        ownHead,
+        ({ attention: { qkNorm }, layers }) =>
+          qkNorm !== null && layers.length < 64 && "it has norms of queries and keys",
+      ],
       scales: ["logit"],
-      headNormLayers: 64,
       read: {
         className: "CohereForCausalLM",
         epsilon: "layer_norm_eps",
@@ -72,10 +76,9 @@ export const cohere: readonly Family[] = [
     },
     llamaCpp: {
       name: "cohere2",
-      square: true,
+      differs: [otherHeads, ownHead],
       windows: true,
       unrotated: ({ window }) => window === null,
-      head: "tied",
       scales: ["logit"],
       read: {
         className: "Cohere2ForCausalLM",

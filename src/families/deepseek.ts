@@ -7,6 +7,9 @@ import { readRope } from "./page/rope.js";
 import { EXPERTS, LATENT, LLAMA_PARTS, SHARED_EXPERTS } from "./page/tensor-names.js";
 import { attentionBiases } from "./page/traits.js";
 
+/** Numbers of layers of models that make queries of the whole stream in llama.cpp. */
+const WHOLE_QUERIES = [26, 27];
+
 export const deepseek: readonly Family[] = [
   {
     name: "DeepSeek MoE",
@@ -31,7 +34,13 @@ export const deepseek: readonly Family[] = [
       // It multiplies scores by the square of what the factor of cosine and sine is, and by what a key says.
       attentionScale: ({ attention, headDim, ropes }) =>
         ropes[0]?.scaling?.type === "yarn" ? attention.scale : headDim ** -0.5,
-      wholeQueryLayers: [26, 27],
+      differs: [
+        ({ ropes }) => ropes[0]?.pairs === "half" && "the halves of what it rotates are apart",
+        ({ layers }) =>
+          !layers[0]?.weights.qDown &&
+          !WHOLE_QUERIES.includes(layers.length) &&
+          `it has ${layers.length} layers, and there those of ${WHOLE_QUERIES.join(" or ")} have queries without q_lora_rank`,
+      ],
       experts: { scores: "sigmoid", dense: true, shared: "count" },
     },
     traits: (fields, sizes) => {

@@ -2,6 +2,7 @@
 import type { Family } from "./page/family.js";
 import { everyNth, FULL, SLIDING } from "./page/layer-kinds.js";
 import { type GgufMetadata, readWindows } from "./page/llama-cpp.js";
+import { otherWindows } from "./page/llama-differences.js";
 import { ATTENTION, GATED_MLP, POST_NORMS } from "./page/tensor-names.js";
 import { layerKinds, NORMS_AFTER, rmsNorm } from "./page/traits.js";
 
@@ -33,8 +34,13 @@ export const exaone: readonly Family[] = [
     llamaCpp: {
       name: "exaone4",
       ropeDivisors: ["one"],
-      windows: 4,
-      windowedLayers: WINDOWED,
+      differs: [
+        (spec) =>
+          (spec.layers.length === WINDOWED) !== spec.layers.some(({ window }) => window !== null)
+            ? `it has ${spec.layers.length} layers, and those of ${WINDOWED} have windows there, no others`
+            : otherWindows(4)(spec),
+      ],
+      windows: true,
       unrotated: ({ window }, _, { layers }) => window === null && layers.length === WINDOWED,
       read: {
         className: "Exaone4ForCausalLM",

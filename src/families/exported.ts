@@ -2,6 +2,7 @@
 import { readRouting } from "./page/experts.js";
 import type { Family } from "./page/family.js";
 import { readBiases } from "./page/llama-cpp.js";
+import { otherShares } from "./page/llama-differences.js";
 import { readRope } from "./page/rope.js";
 import { ATTENTION, LLAMA_PARTS, PRE_NORMS } from "./page/tensor-names.js";
 import { rmsNorm } from "./page/traits.js";
@@ -92,8 +93,9 @@ export const exported: readonly Family[] = [
     }),
     llamaCpp: {
       name: "minimax-m2",
-      head: "own",
-      experts: { scores: "sigmoid", fixed: true },
+      ownHead: true,
+      differs: otherShares,
+      experts: { scores: "sigmoid" },
       read: {
         className: "MiniMaxM2ForCausalLM",
         fields: ({ number }) => ({

@@ -52,7 +52,7 @@ export const gemma4: readonly Family[] = [
       activation: "gelu_tanh",
       embeddingScale: ({ hidden }) => gemmaEmbeddingScale(hidden),
       attentionScale: () => 1,
-      caps: "logits",
+      capsLogits: true,
       windows: true,
       localBase: true,
       localHeads: true,

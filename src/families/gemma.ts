@@ -5,6 +5,7 @@ import type { ConfigFields } from "./page/config-fields.js";
 import type { Family, Sizes, Traits } from "./page/family.js";
 import { everyNth, SLIDING } from "./page/layer-kinds.js";
 import { type GgufMetadata, type LlamaCpp, readWindows } from "./page/llama-cpp.js";
+import { ownHead } from "./page/llama-differences.js";
 import { readRopesByLayerType } from "./page/rope.js";
 import type { DecoderSpec } from "./page/spec.js";
 import { ATTENTION, GATED_MLP, inModule, LLAMA_PARTS, SANDWICH_NORMS } from "./page/tensor-names.js";
@@ -67,7 +68,7 @@ export const gemma: readonly Family[] = [
     llamaCpp: {
       ...GRAPH,
       name: "gemma",
-      head: "tied",
+      differs: [ownHead],
       read: { className: "GemmaForCausalLM", fields: () => ACTIVATION },
     },
   },
@@ -92,8 +93,11 @@ export const gemma: readonly Family[] = [
     llamaCpp: {
       ...GRAPH,
       name: "gemma2",
-      head: "tied",
-      caps: "both",
+      differs: [
+        ownHead,
+        ({ attention: { softcap }, logitSoftcap }) =>
+          (softcap === null || logitSoftcap === null) && "it does not cap both scores and logits",
+      ],
       windows: true,
       attentionScale: scaleInLlamaCpp(46),
       read: {

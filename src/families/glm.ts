@@ -5,6 +5,7 @@ import { sigmoidExperts } from "./page/experts.js";
 import type { Family, Sizes, Traits } from "./page/family.js";
 import { denseBefore } from "./page/layer-kinds.js";
 import { type GgufMetadata, readGroups, readPart, readSigmoidExperts } from "./page/llama-cpp.js";
+import { otherHeads } from "./page/llama-differences.js";
 import { readRope } from "./page/rope.js";
 import { ATTENTION, EXPERTS, LLAMA_PARTS, PRE_NORMS, SHARED_EXPERTS } from "./page/tensor-names.js";
 import { rmsNorm } from "./page/traits.js";
@@ -33,7 +34,7 @@ export const glm: readonly Family[] = [
       name: "chatglm",
       fused: true,
       biases: ["q", "k", "v"],
-      square: true,
+      differs: [otherHeads],
       read: { className: "GlmForCausalLM", fields: readAttention },
     },
   },

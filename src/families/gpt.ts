@@ -2,6 +2,7 @@
 import { readRouting } from "./page/experts.js";
 import type { Family } from "./page/family.js";
 import { everyNth } from "./page/layer-kinds.js";
+import { otherWindows } from "./page/llama-differences.js";
 import { readRope } from "./page/rope.js";
 import { ATTENTION, PRE_NORMS } from "./page/tensor-names.js";
 import { attentionBiases, layerKinds } from "./page/traits.js";
@@ -97,8 +98,9 @@ export const gpt: readonly Family[] = [
     llamaCpp: {
       name: "gpt-oss",
       biases: ["q", "k", "v", "o"],
-      windows: 2,
-      head: "own",
+      differs: [otherWindows(2)],
+      windows: true,
+      ownHead: true,
       roundsYarn: true,
       names: { beforeFeedForward: "post_attention_norm" },
       experts: { clamp: { limit: 7, alpha: 1.702 } },

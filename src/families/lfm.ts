@@ -4,6 +4,7 @@ import { sigmoidRouting } from "./page/experts.js";
 import type { Family, Sizes, Traits } from "./page/family.js";
 import { denseBefore, FULL } from "./page/layer-kinds.js";
 import { type GgufMetadata, readExperts } from "./page/llama-cpp.js";
+import { otherShares } from "./page/llama-differences.js";
 import { readRope } from "./page/rope.js";
 import { inModule } from "./page/tensor-names.js";
 import { rmsNorm } from "./page/traits.js";
@@ -104,7 +105,8 @@ export const lfm: readonly Family[] = [
     llamaCpp: {
       ...GRAPH,
       name: "lfm2moe",
-      experts: { scores: "sigmoid", fixed: true, dense: true },
+      differs: otherShares,
+      experts: { scores: "sigmoid", dense: true },
       read: {
         className: "Lfm2MoeForCausalLM",
         epsilon: "norm_eps",

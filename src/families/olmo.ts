@@ -3,6 +3,7 @@ import type { ConfigFields } from "./page/config-fields.js";
 import type { Family, Traits } from "./page/family.js";
 import { everyNth, LINEAR, SLIDING } from "./page/layer-kinds.js";
 import { type GgufMetadata, type LlamaCpp, readWindows } from "./page/llama-cpp.js";
+import { otherHeads, otherWindows } from "./page/llama-differences.js";
 import { readRopesByLayerType } from "./page/rope.js";
 import { ATTENTION, GATED_MLP, POST_NORMS } from "./page/tensor-names.js";
 import { attentionBiases, layerKinds, NORMS_AFTER, rmsNorm } from "./page/traits.js";
@@ -13,7 +14,7 @@ const DEFAULTS = { vocab_size: 50_304, rms_norm_eps: 1e-5 };
 
 const KINDS = everyNth(4);
 
-const GRAPH: LlamaCpp = { name: "olmo2", square: true, head: "own" };
+const GRAPH: LlamaCpp = { name: "olmo2", differs: [otherHeads], ownHead: true };
 
 export const olmo: readonly Family[] = [
   {
@@ -47,7 +48,12 @@ export const olmo: readonly Family[] = [
         layer: (index) => ({ window: kinds[index]?.window, rope: kinds[index]?.type === SLIDING ? 1 : 0 }),
       };
     },
-    llamaCpp: { ...GRAPH, windows: 4, read: { className: "Olmo3ForCausalLM", fields: asOlmo3 } },
+    llamaCpp: {
+      ...GRAPH,
+      differs: [otherHeads, otherWindows(4)],
+      windows: true,
+      read: { className: "Olmo3ForCausalLM", fields: asOlmo3 },
+    },
   },
   { name: "OLMo Hybrid", modelTypes: ["olmo_hybrid"], kinds: [everyNth(4, { others: LINEAR })] },
 ];

@@ -1,6 +1,7 @@
 // Microsoft's Phi.
 import type { Family } from "./page/family.js";
 import { type GgufMetadata, readPart } from "./page/llama-cpp.js";
+import { otherHeads } from "./page/llama-differences.js";
 import { readRope } from "./page/rope.js";
 import { OUTSIDE, PRE_NORMS } from "./page/tensor-names.js";
 import { sameWindow } from "./page/traits.js";
@@ -37,7 +38,7 @@ export const phi: readonly Family[] = [
     llamaCpp: {
       name: "phi3",
       fused: true,
-      square: true,
+      differs: [otherHeads],
       ropeDivisors: ["two"],
       read: { className: "Phi3ForCausalLM", fields: rotation },
     },

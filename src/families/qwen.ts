@@ -4,6 +4,7 @@ import { EXPERT_MODULES, readRouting } from "./page/experts.js";
 import type { ExpertTraits, Family, Sizes, Traits } from "./page/family.js";
 import { everyNth, FULL, LINEAR, SLIDING, SPARSE } from "./page/layer-kinds.js";
 import { type GgufMetadata, type LlamaCpp, readBiases, readExperts, readPart } from "./page/llama-cpp.js";
+import { otherHeads } from "./page/llama-differences.js";
 import { readStateSpace } from "./page/mamba.js";
 import { readRope } from "./page/rope.js";
 import type { LinearWeights, RecurrenceWeights, RoutingSpec } from "./page/spec.js";
@@ -70,7 +71,12 @@ export const qwen: readonly Family[] = [
     tensors: { parts: LLAMA_PARTS },
     defaults: DEFAULTS,
     traits: (fields, { layers }) => ({ biases: { qkv: true }, layer: windows(fields, layers) }),
-    llamaCpp: { name: "qwen2", biases: ["q", "k", "v"], square: true, read: { className: "Qwen2ForCausalLM" } },
+    llamaCpp: {
+      name: "qwen2",
+      biases: ["q", "k", "v"],
+      differs: [otherHeads],
+      read: { className: "Qwen2ForCausalLM" },
+    },
   },
   {
     name: "Qwen 3", // norms of queries and keys instead

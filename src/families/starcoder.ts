@@ -1,5 +1,6 @@
 // StarCoder 2: norms and projections with biases, and a feed-forward part without a gate.
 import type { Family } from "./page/family.js";
+import { otherHeads } from "./page/llama-differences.js";
 import { ATTENTION, PRE_NORMS } from "./page/tensor-names.js";
 import { layerNorm, sameWindow } from "./page/traits.js";
 
@@ -36,7 +37,7 @@ export const starcoder: readonly Family[] = [
       name: "starcoder2",
       activation: "gelu_tanh",
       biases: ["q", "k", "v", "o", "up", "down"],
-      square: true,
+      differs: [otherHeads],
       read: {
         className: "Starcoder2ForCausalLM",
         epsilon: "norm_epsilon",

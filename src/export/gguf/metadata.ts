@@ -157,12 +157,12 @@ function windowKeys({ layers, layerInputs, ropes, contextLength }: DecoderSpec, 
   return keys;
 }
 
-function scoreKeys(spec: DecoderSpec, { scales = [], caps }: LlamaCpp): Keys {
+function scoreKeys(spec: DecoderSpec, { scales = [], capsLogits }: LlamaCpp): Keys {
   const { attention, logitSoftcap } = spec;
   const keys: (readonly [string, MetadataValue])[] = [];
   if (attention.growth) keys.push(["attention.temperature_scale", f32(attention.growth.factor)]);
   if (attention.softcap !== null) keys.push(["attn_logit_softcapping", f32(attention.softcap)]);
-  if (logitSoftcap !== null || caps === "logits") keys.push(["final_logit_softcapping", f32(logitSoftcap ?? 0)]);
+  if (logitSoftcap !== null || capsLogits) keys.push(["final_logit_softcapping", f32(logitSoftcap ?? 0)]);
   if (scales.includes("attention")) keys.push(["attention.scale", f32(attention.scale)]);
   if (scales.includes("embedding")) keys.push(["embedding_scale", f32(spec.embeddingScale)]);
   if (scales.includes("residual")) keys.push(["residual_scale", f32(spec.residualScale)]);

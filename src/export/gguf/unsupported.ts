@@ -6,13 +6,9 @@ import { plural } from "../../kit/printing/index.js";
 
 /** What a model has that its graph in llama.cpp does not compute, one sentence each; empty if it can be exported. */
 export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): string[] {
-  const { activation = "silu", biases = [], square, head, scales = [], embeddingScale, folds } = architecture;
-  const problems: string[] = [];
+  const { activation = "silu", biases = [], differs = [], scales = [], embeddingScale, folds } = architecture;
+  const problems = differs.flatMap((difference) => difference(spec) || []);
   if (spec.activation !== activation) problems.push(`its activation is ${spec.activation}, not ${activation}`);
-  if (square && spec.heads * spec.headDim !== spec.hidden) {
-    problems.push(`its ${spec.heads} heads of width ${spec.headDim} do not have the hidden width, ${spec.hidden}`);
-  }
-  if (head === "tied" && spec.head) problems.push("its head is not the embedding");
   const roles = [
     ...(["q", "k", "v", "o", "gate", "up", "down", "qDown", "kvDown"] as const),
     ...(["mix", "convolution", "mixed"] as const),
@@ -21,10 +17,6 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
     (role) => spec.layers.some(({ weights }) => weights[role]?.bias) && !biases.some((other) => other === role),
   );
   if (biased.length > 0) problems.push(`its ${plural(biased.length, "projection")} ${biased.join(", ")} have a bias`);
-  const { qkNorm } = spec.attention;
-  if (qkNorm?.over === "eachHead" && spec.layers.length < (architecture.headNormLayers ?? Number.POSITIVE_INFINITY)) {
-    problems.push("it has norms of queries and keys");
-  }
   const own = embeddingScale?.(spec) ?? 1;
   if (!folds && !scales.includes("embedding") && Math.abs(spec.embeddingScale / own - 1) > 1e-6) {
     problems.push(`it multiplies embeddings by ${spec.embeddingScale}`);
@@ -34,10 +26,7 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
   }
   if (!folds && !scales.includes("logit") && spec.logitScale !== 1)
     problems.push(`it multiplies logits by ${spec.logitScale}`);
-  const { growth, softcap } = spec.attention;
-  if (architecture.caps === "both" && (softcap === null || spec.logitSoftcap === null)) {
-    problems.push("it does not cap both scores and logits");
-  }
+  const { growth } = spec.attention;
   const original = spec.ropes[0]?.scaling?.type === "yarn" ? spec.ropes[0].scaling.original : undefined;
   if (growth && (!architecture.growth || growth.every !== original)) {
     problems.push("it multiplies queries by a number that grows with their positions");
@@ -45,24 +34,11 @@ export function unsupportedTraits(spec: DecoderSpec, architecture: LlamaCpp): st
   if (spec.attention.valueNorm && !architecture.localHeads) problems.push("it normalises values");
   return [
     ...problems,
-    ...latentProblems(spec, architecture),
     ...recurrenceProblems(spec, architecture),
     ...expertProblems(spec, architecture),
     ...windowProblems(spec, architecture),
     ...ropeProblems(spec, architecture),
   ];
-}
-
-function latentProblems({ layers, ropes }: DecoderSpec, { wholeQueryLayers = [] }: LlamaCpp): string[] {
-  const { kv, qDown } = layers[0]?.weights ?? {};
-  if (!kv) return [];
-  const problems: string[] = [];
-  if (ropes[0]?.pairs === "half") problems.push("the halves of what it rotates are apart");
-  if (!qDown && !wholeQueryLayers.includes(layers.length)) {
-    const numbers = wholeQueryLayers.join(" or ");
-    problems.push(`it has ${layers.length} layers, and there those of ${numbers} have queries without q_lora_rank`);
-  }
-  return problems;
 }
 
 function recurrenceProblems({ recurrence, layers }: DecoderSpec, architecture: LlamaCpp): string[] {
@@ -83,7 +59,7 @@ function recurrenceProblems({ recurrence, layers }: DecoderSpec, architecture: L
 function expertProblems({ routing, layers }: DecoderSpec, { experts }: LlamaCpp): string[] {
   if (!routing) return experts && !experts.optional ? ["it has no experts"] : [];
   if (!experts) return ["it is a mixture of experts"];
-  const { scores = "softmax", fixed, dense = false, shared, clamp = null } = experts;
+  const { scores = "softmax", dense = false, shared, clamp = null } = experts;
   const isSparse = layers.map((layer) => layer.experts !== undefined || !layer.weights.up);
   const first = dense ? isSparse.indexOf(true) : 0;
   const other = isSparse.findIndex((sparse, layer) => layer >= first && !sparse);
@@ -94,12 +70,6 @@ function expertProblems({ routing, layers }: DecoderSpec, { experts }: LlamaCpp)
     problems.push("its shares of experts are not divided by their sum");
   }
   if (scores === "softmax" && routing.scale !== 1) problems.push(`it multiplies shares of experts by ${routing.scale}`);
-  if (fixed && (routing.normaliser === null || routing.scale !== 1)) {
-    problems.push("its shares of experts are not divided by their sum, or multiplied by a number");
-  }
-  if (fixed && layers.some((layer) => layer.experts && !layer.experts.correction)) {
-    problems.push("nothing is added to scores of experts");
-  }
   if (!shared && layers.some((layer) => layer.experts && layer.weights.up)) problems.push("tokens share an expert");
   if (routing.clamp?.limit !== clamp?.limit || routing.clamp?.alpha !== clamp?.alpha) {
     const { limit, alpha } = routing.clamp ?? {};
@@ -108,15 +78,9 @@ function expertProblems({ routing, layers }: DecoderSpec, { experts }: LlamaCpp)
   return problems;
 }
 
-function windowProblems({ layers }: DecoderSpec, { windows, windowedLayers }: LlamaCpp): string[] {
+function windowProblems({ layers }: DecoderSpec, { windows }: LlamaCpp): string[] {
   const widths = new Set(layers.flatMap(({ window }) => (window === null ? [] : [window])));
-  if (windowedLayers !== undefined && (layers.length === windowedLayers) !== widths.size > 0) {
-    return [`it has ${layers.length} layers, and those of ${windowedLayers} have windows there, no others`];
-  }
-  if (windows && widths.size > 1) return ["its layers have windows of different widths"];
-  if (typeof windows !== "number" || widths.size === 0) return [];
-  const isOther = layers.some(({ window }, index) => (window === null) !== ((index + 1) % windows === 0));
-  return isOther ? [`other layers than every ${windows}th have no window`] : [];
+  return windows && widths.size > 1 ? ["its layers have windows of different widths"] : [];
 }
 
 function ropeProblems(spec: DecoderSpec, architecture: LlamaCpp): string[] {

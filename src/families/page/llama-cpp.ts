@@ -1,5 +1,6 @@
 // What a page says of llama.cpp: its name there, what its graph can and cannot compute, and how its files are read.
 // Source: src/models/*.cpp, src/llama-model.cpp and conversion/*.py of ggml-org/llama.cpp, November 2026.
+import type { Difference } from "./llama-differences.js";
 import type { Activation, DecoderSpec, LayerSpec, RecurrenceSpec, RoutingSpec } from "./spec.js";
 
 export type LinearRole = "q" | "k" | "v" | "o" | "gate" | "up" | "down" | "convolution";
@@ -16,24 +17,22 @@ export interface LlamaCpp {
   readonly biases?: readonly LinearRole[];
   /** Whether it also asks for the epsilon of the other kind of norms. Default false. */
   readonly bothEpsilons?: boolean;
-  /** Whether heads times their width must be the hidden width. Default false. */
-  readonly square?: boolean;
-  /** Whether layers can have windows: any, or all but every n-th. Default false: it attends to all positions. */
-  readonly windows?: boolean | number;
-  /** The number of layers of models with windows, where it has none in others. */
-  readonly windowedLayers?: number;
+  /** What it computes otherwise than models of the family may need, besides what follows from the rest. Default: nothing. */
+  readonly differs?: readonly Difference[];
+  /** Whether layers can have windows. Default false: it attends to all positions. */
+  readonly windows?: boolean;
   /** Whether it reads another base of the rotation for layers with windows. Default false. */
   readonly localBase?: boolean;
   /** Whether it reads another width of heads for layers with windows. Default false. */
   readonly localHeads?: boolean;
-  /** Soft caps that it has where a file names none: of scores and logits, or of logits, which a 0 turns off. Default none. */
-  readonly caps?: "both" | "logits";
+  /** Whether it caps logits where a file does not say it, which a 0 turns off. Default false. */
+  readonly capsLogits?: boolean;
   /** Whether it multiplies queries by a number that grows with their positions. Default false. */
   readonly growth?: boolean;
   /** Layers that it does not rotate. Default: none. */
   readonly unrotated?: (layer: LayerSpec, index: number, spec: DecoderSpec) => boolean;
-  /** Whether the head is optional (the default), must be the embedding, or must be a tensor of its own. */
-  readonly head?: "tied" | "own";
+  /** Whether the head must be a tensor of its own. Default false. */
+  readonly ownHead?: boolean;
   /**
    * Whether it reads a divisor of each frequency of the rotation: one, or two for short and long contexts, or one in every
    * model, for layers without windows. Default none.
@@ -47,8 +46,6 @@ export interface LlamaCpp {
   readonly embeddingScale?: (spec: DecoderSpec) => number;
   /** Factor of scores that it computes itself; default headDim^-0.5. */
   readonly attentionScale?: (spec: DecoderSpec) => number;
-  /** Numbers of layers of models whose latent attention makes queries of the whole stream. Default: none do. */
-  readonly wholeQueryLayers?: readonly number[];
   /** What replaces attention in some layers; default nothing. */
   readonly recurrence?: RecurrenceSpec["kind"];
   /** Whether it has the first value head of every key head, then the second, and so on. Default: those of a key head together. */
@@ -71,8 +68,6 @@ export interface LlamaCpp {
   readonly tokenizer?: "gemma4";
   /** Another graph, of models of this family that have no recurrence, or that have experts. */
   readonly other?: { readonly of: "no recurrence" | "experts"; readonly graph: LlamaCpp };
-  /** Fewest layers of a model with norms of queries and keys over each head. */
-  readonly headNormLayers?: number;
   /** How its files read as the first of the family's `modelTypes`. Default: as another family of the same name in llama.cpp. */
   readonly read?: GgufReading;
 }
@@ -81,8 +76,6 @@ export interface LlamaCpp {
 export interface LlamaCppExperts {
   /** Default: a softmax, whose shares are divided by the sum of those chosen. */
   readonly scores?: "sigmoid";
-  /** Whether it corrects sigmoids, divides shares by their sum and does not scale them, in every model. Default false. */
-  readonly fixed?: boolean;
   /** Whether layers before the first that has experts may be dense. Default false. */
   readonly dense?: boolean;
   /**

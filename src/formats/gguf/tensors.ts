@@ -82,7 +82,7 @@ export function layOutTensors(spec: DecoderSpec, architecture: LlamaCpp, each: (
   const last = names.finalNorm ?? "output_norm";
   list.addWeight(`${last}.weight`, spec.finalNorm.weight, -1, { plus: norm.offset });
   if (spec.finalNorm.bias) list.addWeight(`${last}.bias`, spec.finalNorm.bias, -1);
-  const head = spec.head ?? (architecture.head === "own" || folds ? spec.embedding : null);
+  const head = spec.head ?? (architecture.ownHead || folds ? spec.embedding : null);
   if (head) list.addWeight("output.weight", head, -1, folds ? times(spec.logitScale) : {});
 }
 
