@@ -1,6 +1,6 @@
 // The recipe that is open: its text is the truth, and the board and the form write text. Every change is checked, saved, and
 // can be undone.
-import { computed, effect, type Signal, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { Document, parse, parseDocument } from "yaml";
 import { OUTPUT_FIELDS } from "../../../merge/recipe/output-fields.js";
 import { type Check, type Input, type Job, type Method, recipeSource } from "../../protocol/index.js";
@@ -8,31 +8,13 @@ import { type Board, boardOfRecipe, type RecipeValue, SWAP_WEIGHTS } from "../..
 import { call, StudioError } from "../client.js";
 import { nameFor } from "../names.js";
 import { attempt, cardOf, change, inBackground, lookAt, onEvent, project, settings, trouble } from "../store.js";
+import { AfterPause, latest } from "./in-turn.js";
+import { Undo } from "./undo.js";
 
 /** Milliseconds without typing, and without clicks, after which a text is checked and saved. */
 const PAUSE = 350;
 const PAUSE_OF_CLICKS = 80;
-const MAX_UNDO = 200;
 const WIDE = { lineWidth: 120 };
-
-export const name = signal<string | null>(null);
-export const text = signal("");
-/** Counts changes of the text that were not typed: the editor then takes it. */
-export const revision = signal(0);
-/** Whether the text is that of the recipe, which may then be changed. */
-export const isLoaded = signal(false);
-export const check = signal<Check | null>(null);
-export const methods = signal<readonly Method[]>([]);
-/** Texts before, and after changes that were undone. */
-const past = signal<readonly string[]>([]);
-const future = signal<readonly string[]>([]);
-export const canUndo = computed(() => past.value.length > 0);
-export const canRedo = computed(() => future.value.length > 0);
-
-let version: string | null = null;
-let saved = "";
-let timer: ReturnType<typeof setTimeout> | undefined;
-let lastTyped = 0;
 
 /** A recipe whose text is not on the disk, and why. Nothing is made of the recipe until it is. */
 export interface Unsaved {
@@ -40,9 +22,40 @@ export interface Unsaved {
   /** What is on the disk instead, by another tab or program; null: it was removed. */
   readonly theirs?: { readonly text: string; readonly version: string } | null;
 }
-export const unsaved = signal<Unsaved | null>(null);
+
+/** What is on the disk, as far as it is known here. */
+interface Stored {
+  readonly text: string;
+  readonly version: string | null;
+}
+
+/** The recipe that is open; a name of null is none. The text may be newer than what is stored, until it is saved. */
+type State =
+  | { readonly is: "loading"; readonly name: string | null }
+  | { readonly is: "loaded"; readonly name: string | null; readonly stored: Stored }
+  | { readonly is: "unsaved"; readonly name: string; readonly stored: Stored; readonly why: Unsaved };
+
+const state = signal<State>({ is: "loading", name: null });
+export const name = computed(() => state.value.name);
+/** Whether the text is that of the recipe, which may then be changed. */
+export const isLoaded = computed(() => state.value.is !== "loading");
+export const unsaved = computed(() => (state.value.is === "unsaved" ? state.value.why : null));
+
+export const text = signal("");
+/** Counts changes of the text that were not typed: the editor then takes it. */
+export const revision = signal(0);
+export const check = signal<Check | null>(null);
+export const methods = signal<readonly Method[]>([]);
+const history = new Undo(3 * PAUSE);
+export const { canUndo, canRedo } = history;
+
+/** Whether the text is not on the disk. */
+function isChanged(): boolean {
+  const now = state.peek();
+  return now.is !== "loading" && text.peek() !== now.stored.text;
+}
 addEventListener("beforeunload", (event) => {
-  if (text.peek() !== saved) event.preventDefault();
+  if (isChanged()) event.preventDefault();
 });
 
 /**
@@ -71,35 +84,36 @@ export function follow(): () => void {
 /** Reads what is on the disk, or tries again to save what is not. What is being typed is saved by its own timer. */
 async function look(): Promise<void> {
   if (unsaved.peek() !== null) await settle();
-  else if (text.peek() === saved && settings.peek()?.recipe === name.peek()) await inBackground(reread, reread);
+  else if (!isChanged() && settings.peek()?.recipe === name.peek()) await inBackground(reread, reread);
 }
 
 async function open(wanted: string | null): Promise<void> {
   await settle();
   if (unsaved.peek() !== null) return;
-  isLoaded.value = false;
-  // Another recipe may have the same text.
-  [name.value, version] = [wanted, null];
-  [past.value, future.value, check.value] = [[], [], null];
-  if (wanted === null) show("", null);
+  state.value = { is: "loading", name: wanted };
+  history.forget();
+  check.value = null;
+  if (wanted === null) show({ text: "", version: null });
   else await inBackground(reread, reread);
 }
 
 async function reread(): Promise<void> {
-  const wanted = name.peek();
+  const before = state.peek();
+  const wanted = before.name;
   if (wanted === null) return;
-  const before = { version, text: text.peek() };
+  const shown = text.peek();
   try {
     const found = await call("recipe.read", { name: wanted });
     if (wanted !== name.peek()) return;
-    if (found.version === version) {
+    const now = state.peek();
+    if (now.is !== "loading" && found.version === now.stored.version) {
       // The server may have gone while it checked.
       if (check.peek() === null) await runCheck();
       return;
     }
     // What was changed or saved here in the meantime is newer than what was read.
-    if (version !== before.version || text.peek() !== before.text) return;
-    show(found.text, found.version);
+    if (now !== before || text.peek() !== shown) return;
+    show(found);
     await runCheck();
   } catch (error) {
     // Removed in another tab, or renamed.
@@ -108,11 +122,10 @@ async function reread(): Promise<void> {
   }
 }
 
-function show(content: string, of: string | null): void {
-  text.value = content;
+function show(stored: Stored): void {
+  text.value = stored.text;
   revision.value++;
-  isLoaded.value = true;
-  [saved, version] = [content, of];
+  state.value = { is: "loaded", name: name.peek(), stored: { text: stored.text, version: stored.version } };
 }
 
 const isOf = (error: unknown, code: string) => error instanceof StudioError && error.code === code;
@@ -140,10 +153,7 @@ export async function recipeOfMergekit(configuration: string): Promise<string> {
 /** Changes the text. @param isTyped changes in quick succession are undone together */
 export function edit(content: string, isTyped = false): void {
   if (content === text.peek()) return;
-  const isContinued = isTyped && performance.now() - lastTyped < 3 * PAUSE;
-  if (!isContinued) past.value = [...past.peek(), text.peek()].slice(-MAX_UNDO);
-  lastTyped = isTyped ? performance.now() : 0;
-  future.value = [];
+  history.changed(text.peek(), isTyped ? performance.now() : undefined);
   apply(content, isTyped);
 }
 
@@ -151,40 +161,34 @@ function apply(content: string, isTyped = false): void {
   trouble.value = null;
   text.value = content;
   if (!isTyped) revision.value++;
-  clearTimeout(timer);
-  timer = setTimeout(() => void settle(), isTyped ? PAUSE : PAUSE_OF_CLICKS);
+  saving.wait(isTyped ? PAUSE : PAUSE_OF_CLICKS);
 }
 
-/** Goes to the last text of one list, and keeps the present one in the other. */
-function step(from: Signal<readonly string[]>, to: Signal<readonly string[]>): void {
-  const found = from.peek().at(-1);
-  if (found === undefined) return;
-  from.value = from.peek().slice(0, -1);
-  to.value = [...to.peek(), text.peek()];
-  apply(found);
-}
-export const undo = () => step(past, future);
-export const redo = () => step(future, past);
+export const undo = () => restore(history.undo(text.peek()));
+export const redo = () => restore(history.redo(text.peek()));
 
-let saving: Promise<void> = Promise.resolve();
-
-/** Saves and checks what was changed, at once. One save waits for another, as it needs the version that the other makes. */
-export function settle(): Promise<void> {
-  clearTimeout(timer);
-  saving = saving.then(save);
-  return saving;
+function restore(found: string | undefined): void {
+  if (found !== undefined) apply(found);
 }
+
+/** One save waits for another, as it needs the version that the other makes. */
+const saving = new AfterPause(save);
+
+/** Saves and checks what was changed, at once. */
+export const settle = () => saving.now();
 
 async function save(): Promise<void> {
-  const [to, content] = [name.peek(), text.peek()];
-  if (to === null || content === saved) return;
+  const [now, content] = [state.peek(), text.peek()];
+  if (now.is === "loading" || now.name === null || content === now.stored.text) return;
+  const to = now.name;
   try {
-    ({ version } = await call("recipe.write", { name: to, text: content, version }));
-    [saved, unsaved.value] = [content, null];
+    const { version } = await call("recipe.write", { name: to, text: content, version: now.stored.version });
+    state.value = { is: "loaded", name: to, stored: { text: content, version } };
   } catch (error) {
-    unsaved.value = isOf(error, "conflict")
+    const why = isOf(error, "conflict")
       ? await changedElsewhere(to)
       : { message: `${to} is not saved. ${(error as Error).message}` };
+    state.value = { is: "unsaved", name: to, stored: now.stored, why };
   }
   await runCheck();
 }
@@ -201,21 +205,26 @@ async function changedElsewhere(to: string): Promise<Unsaved> {
 
 /** Saves the text over what is on the disk. */
 export async function keepMine(): Promise<void> {
-  const { theirs } = unsaved.peek() ?? {};
-  if (theirs !== undefined) version = theirs?.version ?? null;
+  const now = state.peek();
+  if (now.is === "unsaved" && now.why.theirs !== undefined) {
+    state.value = { ...now, stored: { ...now.stored, version: now.why.theirs?.version ?? null } };
+  }
   await settle();
 }
 
 /** Opens what is on the disk; undo brings the text back. */
 export async function takeTheirs(): Promise<void> {
-  const theirs = unsaved.peek()?.theirs;
+  const now = state.peek();
+  if (now.is !== "unsaved") return;
+  const { theirs } = now.why;
   if (theirs) {
-    past.value = [...past.peek(), text.peek()];
-    show(theirs.text, theirs.version);
-  } else saved = text.peek();
-  unsaved.value = null;
-  if (theirs) await runCheck();
-  else await change(({ recipe }) => (recipe === name.peek() ? { recipe: null } : {}));
+    history.changed(text.peek());
+    show(theirs);
+    await runCheck();
+    return;
+  }
+  state.value = { is: "loaded", name: now.name, stored: { ...now.stored, text: text.peek() } };
+  await change(({ recipe }) => (recipe === name.peek() ? { recipe: null } : {}));
 }
 
 /** Does work that reads recipes, once the open one is on the disk as it is shown; not while it is not. */
@@ -242,18 +251,21 @@ export function again({ kind, input }: Job): void {
   void startSaved({ kind, input: { ...Object(input), ...more } } as Input<"job.start">);
 }
 
-let checks = 0;
+/** A later text has a check of its own. */
+const checked = latest<Check>((found) => {
+  check.value = found;
+});
+
 async function runCheck(): Promise<void> {
-  const mine = ++checks;
   const of = name.peek();
-  await inBackground(async () => {
+  const work = async () => {
     const [found] = await Promise.all([
       call("recipe.check", { text: text.peek() }),
       of === null ? undefined : lookAt([recipeSource(of)]),
     ]);
-    // A later text has a check of its own.
-    if (mine === checks) check.value = found;
-  }, runCheck);
+    return found;
+  };
+  await inBackground(() => checked(work), runCheck);
 }
 
 /** Writes a recipe into the text: comments and fields of the output stay. */
