@@ -46,8 +46,8 @@ export const text = signal("");
 export const revision = signal(0);
 export const check = signal<Check | null>(null);
 export const methods = signal<readonly Method[]>([]);
-const history = new Undo(3 * PAUSE);
-export const { canUndo, canRedo } = history;
+const edits = new Undo(3 * PAUSE);
+export const { canUndo, canRedo } = edits;
 
 /** Whether the text is not on the disk. */
 function isChanged(): boolean {
@@ -91,7 +91,7 @@ async function open(wanted: string | null): Promise<void> {
   await settle();
   if (unsaved.peek() !== null) return;
   state.value = { is: "loading", name: wanted };
-  history.forget();
+  edits.forget();
   check.value = null;
   if (wanted === null) show({ text: "", version: null });
   else await inBackground(reread, reread);
@@ -153,7 +153,7 @@ export async function recipeOfMergekit(configuration: string): Promise<string> {
 /** Changes the text. @param isTyped changes in quick succession are undone together */
 export function edit(content: string, isTyped = false): void {
   if (content === text.peek()) return;
-  history.changed(text.peek(), isTyped ? performance.now() : undefined);
+  edits.changed(text.peek(), isTyped ? performance.now() : undefined);
   apply(content, isTyped);
 }
 
@@ -164,8 +164,8 @@ function apply(content: string, isTyped = false): void {
   saving.wait(isTyped ? PAUSE : PAUSE_OF_CLICKS);
 }
 
-export const undo = () => restore(history.undo(text.peek()));
-export const redo = () => restore(history.redo(text.peek()));
+export const undo = () => restore(edits.undo(text.peek()));
+export const redo = () => restore(edits.redo(text.peek()));
 
 function restore(found: string | undefined): void {
   if (found !== undefined) apply(found);
@@ -218,7 +218,7 @@ export async function takeTheirs(): Promise<void> {
   if (now.is !== "unsaved") return;
   const { theirs } = now.why;
   if (theirs) {
-    history.changed(text.peek());
+    edits.changed(text.peek());
     show(theirs);
     await runCheck();
     return;
