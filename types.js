@@ -12,34 +12,31 @@ const SHARED = `/**
  */
 export type Source = string | { readonly method: string; readonly [field: string]: unknown };
 
-/** Layers: a number, text such as \`0-4, 30-31\` or \`all\`, or a list of both. The input is layer 0. */
-export type LayerSelection = number | string | readonly (number | string)[];
-
-/** Values at evenly spaced layers, interpolated linearly in between; \`outside\` is the value outside the layers. */
-export interface Gradient {
-  /** Values from the input to the output, at least one. */
-  readonly gradient: readonly number[];
-  /** Value outside the layers. Default: the value of the field where it is not given. */
-  readonly outside?: number | undefined;
-}
-
-/** A value for some tensors. Tensors must match all of \`layers\`, \`parts\` and \`tensors\` that are given. */
-export interface ParameterRule {
-  /** Layers it holds for. Default: all. */
-  readonly layers?: LayerSelection | undefined;
-  /** Parts it holds for, such as \`attention\`, \`mlp\` or \`q_proj\`. Default: all. */
-  readonly parts?: string | readonly string[] | undefined;
-  /** Pattern of tensor names it holds for, with \`*\` for any text. Default: all. */
-  readonly tensors?: string | undefined;
-  /** The value. */
-  readonly value: number | readonly number[] | Gradient;
-}
-
-/** A number, one number per layer, a gradient over the layers, or rules, of which the first that matches holds. */
-export type Parameter = number | readonly number[] | Gradient | ParameterRule | readonly ParameterRule[];
-
 /** What JSON can hold. */
 export type Json = string | number | boolean | null | Json[] | { [field: string]: Json };`;
+
+/** Types of many fields: by the title of the schema, the name, and what it is where fields say what it is for. */
+const NAMED = new Map(
+  /** @type {[string, { name: string, meaning?: string }][]} */ ([
+    [
+      "layers",
+      {
+        name: "LayerSelection",
+        meaning: "Layers: a number, text such as `0-4, 30-31` or `all`, or a list of both. The input is layer 0.",
+      },
+    ],
+    ["gradient", { name: "Gradient" }],
+    ["rule", { name: "ParameterRule" }],
+    [
+      "parameter",
+      {
+        name: "Parameter",
+        meaning:
+          "A number, one number per layer, a gradient over the layers, or rules, of which the first that matches holds.",
+      },
+    ],
+  ]),
+);
 
 /** Fields whose schemas say nothing of them. */
 const PLAIN = new Map([
@@ -78,13 +75,16 @@ function comment({ description, default: value }, indent) {
 /** @param {Schema} schema @param {string} indent @returns {string} */
 function typeOf(schema, indent) {
   if (schema.$ref !== undefined) return schema.$ref === "#/$defs/source" ? "Source" : "Json";
+  const named = NAMED.get(String(schema.title));
+  return named ? named.name : ownTypeOf(schema, indent);
+}
+
+/** The type without a name. @param {Schema} schema @param {string} indent @returns {string} */
+function ownTypeOf(schema, indent) {
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (Array.isArray(schema.enum)) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
   if (Array.isArray(schema.anyOf)) {
     const options = /** @type {Schema[]} */ (schema.anyOf);
-    const fields = options.flatMap((option) => Object.keys(/** @type {object} */ (option.properties ?? {})));
-    if (fields.includes("gradient") && !fields.includes("from")) return "Parameter";
-    if (options.some(({ pattern }) => typeof pattern === "string" && pattern.includes("all"))) return "LayerSelection";
     return [...new Set(options.map((option) => typeOf(option, indent)))].join(" | ");
   }
   if (Array.isArray(schema.prefixItems))
@@ -122,6 +122,28 @@ const DATA = "set, list of sets, or mapping";
 /** @param {Schema} schema @param {string} name @param {string} meaning */
 const fileType = (schema, name, meaning) => `/** ${meaning} */\nexport interface ${name} {\n${fieldsOf(schema, "  ")}}`;
 
+/** The first schema of a title. @param {unknown} within @param {string} title @returns {Schema | undefined} */
+function findTitled(within, title) {
+  if (typeof within !== "object" || within === null) return undefined;
+  if (/** @type {Schema} */ (within).title === title) return /** @type {Schema} */ (within);
+  for (const part of Object.values(within)) {
+    const found = findTitled(part, title);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** The types that have a name. @param {Schema} file of recipes */
+function namedTypes(file) {
+  return [...NAMED].map(([title, { name, meaning }]) => {
+    const found = findTitled(file, title);
+    if (!found) throw new Error(`No schema has the title ${title}.`);
+    const schema = unfolded({ ...found, $defs: file.$defs });
+    if (schema.properties !== undefined) return fileType(schema, name, `${meaning ?? schema.description}.`);
+    return `/** ${meaning} */\nexport type ${name} = ${ownTypeOf(schema, "")};`;
+  });
+}
+
 /** @param {Schema} file of recipes */
 function recipeTypes(file) {
   const { recipe } = /** @type {Record<string, { oneOf: { $ref: string }[] }>} */ (file.$defs);
@@ -156,6 +178,7 @@ const [{ recipeJsonSchema }, { runJsonSchema }, { planJsonSchema }] = await Prom
 const sections = [
   'import type { DataInput } from "../train/data/declaration.js";',
   SHARED,
+  ...namedTypes(recipeJsonSchema()),
   ...recipeTypes(recipeJsonSchema()),
   fileType(
     unfolded(runJsonSchema()),

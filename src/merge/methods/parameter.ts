@@ -9,11 +9,15 @@ import { layersOf, type Operand } from "./operand.js";
 
 const number = z.number();
 
-/** Numbers spread evenly over the layers, the first at the input, with straight lines between them. */
-const gradient = z.strictObject({
-  gradient: z.array(number).min(1, "must have at least one number"),
-  outside: number.optional(),
-});
+const gradient = z
+  .strictObject({
+    gradient: z
+      .array(number)
+      .min(1, "must have at least one number")
+      .describe("values from the input to the output, at least one"),
+    outside: number.optional().describe("value outside the layers; default the first of `gradient`"),
+  })
+  .meta({ title: "gradient", description: "Values at evenly spaced layers, interpolated linearly in between" });
 
 const perLayer = z.array(number).min(1, "must have one number per layer");
 
@@ -21,12 +25,20 @@ const simple = z.union([number, perLayer, gradient], {
   error: "must be a number, a list of one number per layer, or { gradient: [...] }",
 });
 
-const rule = z.strictObject({
-  layers: layersField.optional(),
-  parts: z.union([z.string(), z.array(z.string()).min(1)]).optional(),
-  tensors: z.string().optional(),
-  value: simple,
-});
+const rule = z
+  .strictObject({
+    layers: layersField.optional().describe("layers it holds for; default all"),
+    parts: z
+      .union([z.string(), z.array(z.string()).min(1)])
+      .optional()
+      .describe("parts it holds for, such as `attention`, `mlp` or `q_proj`; default all"),
+    tensors: z.string().optional().describe("pattern of tensor names it holds for, with `*` for any text; default all"),
+    value: simple.describe("the value"),
+  })
+  .meta({
+    title: "rule",
+    description: "A value for some tensors, which match all of `layers`, `parts` and `tensors` that are given",
+  });
 
 /** A number, one per layer, a gradient over the layers, or rules, where the first match wins. */
 export const parameterField = z
