@@ -1,4 +1,5 @@
 export { blockOf, compareParts, isMatrix, type Part } from "../../families/index.js";
+export { HEAD } from "./adapter.js";
 export { ADAPTER_CONFIG } from "./adapter-config.js";
 export { ADAPTER_WEIGHTS, adapterConfig, factorNames, factorOf, peftName, peftTargets } from "./adapter-files.js";
 export {
