@@ -211,7 +211,7 @@ function headToUntie({ modulesToSave, ensuresTying }: AdapterConfig, base: Adapt
 }
 
 /** What transformers calls the head of every family that ties it. */
-export const HEAD = "lm_head";
+const HEAD = "lm_head";
 
 const isHead = (name: string) => /(^|\.)lm_head\.weight$/.test(name);
 

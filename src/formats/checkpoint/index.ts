@@ -1,5 +1,4 @@
 export { blockOf, compareParts, isMatrix, type Part } from "../../families/index.js";
-export { HEAD } from "./adapter.js";
 export { ADAPTER_CONFIG } from "./adapter-config.js";
 export { ADAPTER_WEIGHTS, adapterConfig, factorNames, factorOf, peftName, peftTargets } from "./adapter-files.js";
 export {

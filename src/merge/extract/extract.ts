@@ -10,7 +10,6 @@ import {
   companionOf,
   factorNames,
   foldersOf,
-  HEAD,
   inMemoryOf,
   OF_TOKENIZER,
   type Part,
@@ -267,11 +266,14 @@ function requireSavable(saved: readonly Pair[], { base }: OpenedModels): void {
   }
 }
 
+// What transformers calls the head of every family that ties it.
+const HEAD = "lm_head.weight";
+
 /** Resized embeddings, and the head where it is tied to one: PEFT saves modules one by one. */
 function withHead(resized: readonly Pair[], { lead, tensors }: OpenedModels["base"]): readonly Pair[] {
   const embedding = resized.find(isEmbedding);
-  const isTied = lead.checkpoint.tied && !tensors.has(`${HEAD}.weight`);
-  return isTied && embedding ? [...resized, { ...embedding, tensor: `${HEAD}.weight`, part: "lm_head" }] : resized;
+  const isTied = lead.checkpoint.tied && !tensors.has(HEAD);
+  return isTied && embedding ? [...resized, { ...embedding, tensor: HEAD, part: "lm_head" }] : resized;
 }
 
 const moduleOfSaved = (tensor: string) => tensor.replace(/\.(weight|bias)$/, "");
