@@ -18,6 +18,7 @@ const MOST = 10;
  * @typedef {object} Row
  * @property {string} state what the command does when it is interrupted
  * @property {string[]} args
+ * @property {string[][]} [prepare] commands that it needs to have run
  * @property {RegExp} [ready] a line after which it waits; without one, it is interrupted at moments of its work
  * @property {string} [input] typed once it is ready
  * @property {boolean} [silent] whether the hub does not answer
@@ -44,6 +45,11 @@ evaluate: { tasks: [quiz.yaml] }\n`,
     join(root, "run.yaml"),
     "base: base\nout: run\ndata: { source: texts.jsonl, map: { text: text } }\nmethod: lora\nsteps: 2000\nsequence_length: 64\nbatch: 4\n",
   );
+  for (const name of ["a", "b"]) writeFileSync(join(root, `${name}.txt`), `A text of ${name}.\n`.repeat(20));
+  writeFileSync(
+    join(root, "kit.yaml"),
+    "merge_method: linear\nmodels: [{ model: one, parameters: { weight: 1 } }, { model: two, parameters: { weight: [{ filter: mlp, value: 0 }, { value: 1 }] } }]\n",
+  );
   const long = "Tell me a long story. ".repeat(40);
   return [
     { state: "inspect: headers", args: ["inspect", "base", "--tensors"] },
@@ -68,6 +74,30 @@ evaluate: { tasks: [quiz.yaml] }\n`,
       args: ["measure", "base", "--kind", "inputs", "--on", "texts.jsonl", "--out", "inputs", "--force"],
     },
     { state: "doctor: headers", args: ["doctor", "base"] },
+    {
+      state: "init: write",
+      args: ["init", "recipe", "--task", "one", "--language", "two", "--out", "p.yaml", "--force"],
+    },
+    { state: "convert: read", args: ["convert", "kit.yaml"] },
+    {
+      state: "neurons: read",
+      prepare: ["a", "b"].map((name) => [
+        "measure",
+        "base",
+        "--kind",
+        "activations",
+        "--on",
+        `${name}.txt`,
+        "--out",
+        name,
+      ]),
+      args: ["neurons", "--language", "a=a", "--language", "b=b"],
+    },
+    {
+      state: "compare: read and resample",
+      prepare: ["c", "d"].map((name) => ["eval", "base", "--tasks", "quiz.yaml", "--limit", "100", "--out", name]),
+      args: ["compare", "c", "d"],
+    },
     { state: "demo: merge, evaluate", args: ["demo", "--out", "demo", "--force"] },
     { state: "diff: read", args: ["diff", "one", "two"] },
     { state: "analyze: read", args: ["analyze", "--base", "base", "--expert", "one=one", "--expert", "two=two"] },
@@ -144,13 +174,9 @@ export async function benchmarkSignals(args) {
     writeFileSync(join(root, "ties.yaml"), "method: ties\nbase: base\nmodels: [one, two]\n");
     process.env.HF_HOME = join(root, "hub");
     process.env.HF_TOKEN = "hf_none";
-    await once(
-      spawn(process.execPath, [CLI, "soup", "--model", "one", "--model", "two", "--out", "whole", "-q"], {
-        cwd: root,
-        stdio: "ignore",
-      }),
-      "close",
-    );
+    /** @param {string[]} command */
+    const run = (command) => once(spawn(process.execPath, [CLI, ...command], { cwd: root, stdio: "ignore" }), "close");
+    await run(["soup", "--model", "one", "--model", "two", "--out", "whole", "-q"]);
     console.log(`machine: ${describeMachine()}\n`);
     console.log(
       `| command and state | ${SIGNALS.join(" | ")} | status | says |\n| --- | ---: | ---: | ---: | --- | --- |`,
@@ -158,6 +184,7 @@ export async function benchmarkSignals(args) {
     for (const row of rows(root)) {
       if (!new RegExp(values.only).test(row.state)) continue;
       process.env.HF_ENDPOINT = row.silent ? `http://127.0.0.1:${port}` : "http://127.0.0.1:1";
+      for (const command of row.prepare ?? []) await run(command);
       const waits = row.ready !== undefined || row.silent;
       const whole = waits ? 2 : (await interrupt(row, root, undefined, MOST)).lasted;
       const count = waits ? 1 : Number(values.moments);

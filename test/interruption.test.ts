@@ -299,6 +299,19 @@ describe("Ctrl-C and a polite kill", () => {
   it.each(["SIGTERM", "SIGHUP"] as const)("%s: the same", { tags: ["slow"] }, stopsAt);
 });
 
+it("a second Ctrl-C ends it at once, and the lock that it leaves is taken by the next run", async () => {
+  const { child, ended } = start(swap(), SLOW);
+  await until(() => writtenBytes() > 5 * MB);
+  // Stopped, it has heard neither when both are there.
+  child.kill("SIGSTOP");
+  child.kill("SIGINT");
+  child.kill("SIGTERM");
+  child.kill("SIGCONT");
+  expect((await ended).signal).toMatch(/SIGINT|SIGTERM|SIGKILL/);
+  expect(existsSync(join(partial, ".layergraft-lock"))).toBe(true);
+  await expectResumed();
+});
+
 it("two runs into one output: the second is refused whatever it says, the first is unharmed", async () => {
   const first = start(swap(), SLOW);
   await until(() => writtenBytes() > 5 * MB);

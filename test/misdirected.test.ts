@@ -30,6 +30,8 @@ beforeAll(async () => {
   writeFileSync(at("run.yaml"), "base: task\ndata: rows.jsonl\nout: run\nmethod: lora\n");
   writeFileSync(at("recipe.yaml"), "method: soup\nmodels: [task, language]\n");
   writeFileSync(at("evolve.yml"), "genome: { models: [task], merge_method: linear }\ntasks: [{ name: quiz }]\n");
+  writeFileSync(at("axolotl.yml"), "base_model: task\nadapter: lora\ndatasets: [{ path: rows.jsonl, type: alpaca }]\n");
+  writeFileSync(at("factory.yaml"), "model_name_or_path: task\nfinetuning_type: lora\ndataset: identity\n");
   writeFileSync(at("bakllama.yml"), "layer_slices: [{ model: task, start: 0, end: 2 }]\n");
   writeFileSync(at("mergekit.yml"), "merge_method: linear\nmodels: [{ model: task }]\n");
 });
@@ -62,6 +64,14 @@ it.each([
   [
     ["train", "bakllama.yml"],
     "bakllama.yml is a mergekit configuration, not a run. Run: layergraft convert bakllama.yml",
+  ],
+  [
+    ["train", "axolotl.yml"],
+    "axolotl.yml is a configuration of axolotl, not a run. Run: layergraft init run --base task --data rows.jsonl",
+  ],
+  [
+    ["train", "factory.yaml"],
+    "factory.yaml is a configuration of LLaMA-Factory, not a run. Run: layergraft init run --base task --data SOURCE",
   ],
   [
     ["experiment", "recipe.yaml", "--dry-run"],

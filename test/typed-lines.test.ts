@@ -6,6 +6,7 @@ import { CommanderError } from "commander";
 import { beforeAll, describe, expect, it } from "vitest";
 import { buildProgram } from "../src/cli/command-line.js";
 import { COMMANDS } from "../src/cli/command-table.js";
+import { FLAG_SYNONYMS } from "../src/cli/shared/synonyms.js";
 import { writeExample } from "../src/demo/index.js";
 import { commandLine } from "../src/kit/printing/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
@@ -139,7 +140,12 @@ it("flags that texts advise are flags of a command", async () => {
       ),
   );
   expect(named.length).toBeGreaterThan(50);
-  const unknown = named.filter((one) => !flags.has(one.split(": ")[1] ?? ""));
+  const theirs = new Set(Object.keys(FLAG_SYNONYMS).map((name) => `--${name}`));
+  const isAnswered = (file: string, flag: string) => file === "cli/shared/synonyms.ts" && theirs.has(flag);
+  const unknown = named.filter((one) => {
+    const [file = "", flag = ""] = one.split(": ");
+    return !flags.has(flag) && !isAnswered(file, flag);
+  });
   // The second is of lm-eval, which the text says.
   const others = ["cli/command-line.ts: --help", "evaluate/results/lm-eval.ts: --log_samples"];
   expect(unknown.filter((one) => !others.includes(one))).toEqual([]);

@@ -118,7 +118,7 @@ class ForgivingCommand extends Command {
     }
     const isExcess = message.includes("too many arguments");
     const [first] = firstArgument(this);
-    if (isExcess && first !== undefined) return ` One of them is ${first}, which --model gives.`;
+    if (isExcess && first !== undefined) return ` One of them is ${first}, which a flag gives, too.`;
     const takesPrompt = isExcess && this.options.some(({ long }) => long === "--prompt");
     return takesPrompt
       ? ` Pass a prompt with --prompt ${shellQuote(this.args.slice(this.registeredArguments.length).join(" "))}`

@@ -26,6 +26,8 @@ MODELS = {
     "gpt2": lambda: GPT2LMHeadModel(GPT2Config(vocab_size=160, n_embd=64, n_layer=3, n_head=4)),
 }
 TOKENS = torch.arange(24)[None] * 5 % 160
+# Tokens that the fine-tune adds.
+MORE = torch.arange(160, 167)[None]
 
 
 def tune(model, rank, others):
@@ -46,6 +48,9 @@ CASES = [
     ("qwen2", 3, False, ["--rank", "8"]),
     ("qwen2 untied", 3, True, ["--rank", "3"]),
     ("gpt2", 3, False, ["--rank", "3"]),
+    ("llama", 3, "added", ["--rank", "3"]),
+    ("qwen2", 3, "added", ["--rank", "3"]),
+    ("qwen2 untied", None, "added", ["--rank", "64", "--embed-lora"]),
 ]
 for family, rank, others, options in CASES:
     with tempfile.TemporaryDirectory() as folder:
@@ -54,19 +59,25 @@ for family, rank, others, options in CASES:
         model = MODELS[family]()
         model.save_pretrained(base)
         before = {name: p.detach().clone() for name, p in model.named_parameters()}
-        tune(model, rank, others)
+        if others == "added":
+            model.resize_token_embeddings(160 + MORE.shape[1])
+        tune(model, rank, others == True)
         model.save_pretrained(tuned)
-        wanted = model.eval()(TOKENS).logits
+        tokens = torch.cat([TOKENS, MORE], dim=1) if others == "added" else TOKENS
+        wanted = model.eval()(tokens).logits
         run = subprocess.run(["node", ROOT / "dist/cli/main.js", "extract", "--base", base, "--model", tuned, "--out", out,
                               "--json", "--quiet", *options], capture_output=True, text=True)
         assert run.returncode == 0, run.stdout + run.stderr
         report = json.loads(run.stdout)
-        adapted = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), out)
+        opened = AutoModelForCausalLM.from_pretrained(base)
+        if report["rows"] is not None:
+            opened.resize_token_embeddings(report["rows"])
+        adapted = PeftModel.from_pretrained(opened, out)
         loaded = {name.replace(".default", "") for name, _ in adapted.named_parameters() if "lora_" in name}
         stored = {name for name in load_file(f"{out}/adapter_model.safetensors") if "lora_" in name}
         assert loaded == stored, loaded ^ stored
         with torch.no_grad():
-            logits = adapted.eval()(TOKENS).logits
+            logits = adapted.eval()(tokens).logits
             merged = dict(adapted.merge_and_unload().named_parameters())
         after = dict(model.named_parameters())
         most = 0

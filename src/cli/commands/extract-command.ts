@@ -122,8 +122,13 @@ function describe({ parts, total, ranks }: Extraction): string[] {
   return ["Share of the squared change kept, by rank:", "", ...terminalLines({ columns: ["part", ...columns], rows })];
 }
 
-function notesOf({ unchanged, saved, left }: Extraction): string[] {
+function notesOf({ unchanged, saved, left, rows }: Extraction): string[] {
   return [
+    ...(rows === null
+      ? []
+      : [
+          `the vocabulary has ${rows} rows, not the base's: embedding and head are saved whole, with the tokenizer. In PEFT, call model.resize_token_embeddings(${rows}) before the adapter is loaded`,
+        ]),
     ...(unchanged > 0 ? [`${plural(unchanged, "linear weight")} equal to the base's got no factors`] : []),
     ...(saved.length > 0 ? [`saved whole, as factors cannot hold them: ${formatSome(saved)}`] : []),
     ...(left.length > 0 ? [`changed, but left at the base's (--linear-only): ${formatSome(left)}`] : []),

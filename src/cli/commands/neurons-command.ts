@@ -11,7 +11,7 @@ export function add(program: Command): void {
       "Find the feed-forward neurons that fire for few languages, by the entropy of their activation over languages (LAPE). " +
         `Measure the activations first: ${commandLine`measure MODEL --kind activations --on TEXTS --out FOLDER`}.`,
     )
-    .requiredOption("--language <name=folder>", "activations on texts of a language; repeat for each", parseNamed)
+    .requiredOption("--language <name=folder>", "activations on texts of a language; give two or more", parseNamed)
     .option("--share <share>", "share of all neurons to choose (default: 0.01)", parseShare);
   withCommonOptions(command).action(async ({ language, share, json }) => {
     const found = await findLanguageNeurons(Object.fromEntries(language), { share });

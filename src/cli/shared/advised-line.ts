@@ -4,6 +4,9 @@ import { basename } from "node:path";
 import type { Command, Option } from "commander";
 import { shellQuote } from "../../kit/printing/index.js";
 
+/** Repeatable options that need more than one value. */
+const LEAST: Readonly<Record<string, number>> = { "neurons --language": 2 };
+
 /**
  * The command with everything that was typed, and a required option before each value that has no place.
  * @param command as it was parsed, without the options that are missing
@@ -34,6 +37,8 @@ export function advisedLine(command: Command, typed: readonly string[]): string 
     read = given.read;
     added.push(`${last.long} ${shellQuote(given.word)}`);
   }
+  const lacking = (LEAST[`${command.name()} ${last.long}`] ?? 1) - sizeOf(read);
+  for (let more = 0; more < lacking; more++) added.push(`${last.long} ${placeholder(last).replace("NAME", "OTHER")}`);
   const kept = typed.filter((_, at) => !excess.includes(at)).map(shellQuote);
   return `layergraft ${[command.name(), ...added, ...kept, ...outOf(command)].join(" ")}`;
 }

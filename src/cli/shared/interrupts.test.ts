@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, it, vi } from "vitest";
 import { END_SIGNALS } from "../../kit/stopping/index.js";
-import { WATCHER, watchInterrupts } from "./interrupts.js";
+import { ANSWERED, SAID, WATCHER, watchInterrupts } from "./interrupts.js";
 import { interruptSignal } from "./output.js";
 
 // As under Node.js's permission model without --allow-worker.
@@ -15,24 +15,32 @@ vi.mock("node:worker_threads", () => ({
   },
 }));
 
-/** Blocks the main thread once the thread listens, and reports how often it was interrupted. */
-const script = (seconds: number) => `
+/**
+ * Blocks the main thread once the thread listens, and reports how often it was interrupted.
+ * @param closing seconds that it blocks once it has answered
+ */
+const script = (seconds: number, closing: number) => `
   import { Worker } from "node:worker_threads";
   const answered = new Int32Array(new SharedArrayBuffer(4));
   let count = 0;
-  process.on("SIGINT", () => Atomics.store(answered, 0, ++count));
+  const block = (seconds) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000 * seconds);
+  process.on("SIGINT", () => {
+    count++;
+    Atomics.compareExchange(answered, 0, 0, ${ANSWERED});
+    if (${closing}) block(${closing});
+  });
   const names = ["SIGINT", "SIGTERM", "SIGHUP"];
-  const workerData = { answered, text: "stopping after this step\\n", grace: 50, names };
+  const workerData = { answered, text: "stopping after this step\\n", grace: 50, prompt: 300, ANSWERED: ${ANSWERED}, SAID: ${SAID}, names };
   const worker = new Worker(${JSON.stringify(WATCHER)}, { eval: true, execArgv: [], workerData });
   await new Promise((resolve) => worker.once("message", resolve));
   console.log("begins");
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ${1000 * seconds});
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  block(${seconds});
+  await new Promise((resolve) => setTimeout(resolve, ${closing === 0 ? 200 : 500}));
   console.log("interrupted " + count);
   process.exit(130);`;
 
-async function start(seconds: number) {
-  const child = spawn(process.execPath, ["--input-type=module", "--eval", script(seconds)]);
+async function start(seconds: number, closing = 0) {
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", script(seconds, closing)]);
   let output = "";
   child.stdout.on("data", (data) => (output += data));
   const ended = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
@@ -67,6 +75,15 @@ it("leaves an interrupt to a main thread that answers", async () => {
   child.kill("SIGINT");
   expect(await ended).toEqual([130, null]);
   expect([output(), text]).toEqual(["begins\ninterrupted 1\n", ""]);
+});
+
+it("says what an interrupt waits for where a main thread that answered blocks again", async () => {
+  const { child, ended } = await start(0, 60);
+  child.kill("SIGINT");
+  const [line] = (await once(child.stderr, "data")) as [Buffer];
+  expect(String(line)).toBe("stopping after this step\n");
+  child.kill("SIGINT");
+  expect(await ended).toEqual([null, "SIGKILL"]);
 });
 
 it("leaves interrupts to the main thread where no other can be started", () => {

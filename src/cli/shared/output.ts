@@ -9,7 +9,7 @@ import { formatDuration, parseBytes, visible, write } from "../../kit/printing/i
 import { END_SIGNALS } from "../../kit/stopping/index.js";
 import type { RunOptions } from "../../tensor/streaming/index.js";
 import { asTyped } from "./command-name.js";
-import { stoppingAfter, watchInterrupts } from "./interrupts.js";
+import { ANSWERED, PROMPT, SAID, stoppingAfter, watchInterrupts } from "./interrupts.js";
 import { adding } from "./typed.js";
 
 export interface CommonOptions {
@@ -97,9 +97,16 @@ let isInterrupted = false;
 let asked = 0;
 /** What an interrupt may wait for. */
 let waited = "what is under way";
-/** Milliseconds after which it is said. */
-const PROMPT = 700;
-let answered: Int32Array | undefined;
+let answered: Int32Array = new Int32Array(1);
+let isWatched = false;
+
+function watch(): void {
+  if (isWatched) return;
+  isWatched = true;
+  const state = Atomics.load(answered, 0);
+  answered = watchInterrupts(waited);
+  Atomics.store(answered, 0, state);
+}
 
 // These listeners stay after the first signal: signal-exit, a part of node-llama-cpp, ends the process where its own is the only
 // one.
@@ -113,10 +120,12 @@ function interrupt(signal: NodeJS.Signals): void {
   if (isInterrupted) return;
   isInterrupted = true;
   if (signal === "SIGHUP") process.once("exit", leaveTerminal);
-  const isSaid = answered !== undefined && Atomics.exchange(answered, 0, 1) === 2;
+  Atomics.compareExchange(answered, 0, 0, ANSWERED);
   for (const controller of interruptible) controller.abort();
   // Such as pieces that threads compute, or bytes on their way to a slow disk.
-  if (!isSaid) setTimeout(() => write(process.stderr, stoppingAfter(waited)), PROMPT).unref();
+  setTimeout(() => {
+    if (Atomics.compareExchange(answered, 0, ANSWERED, SAID) === ANSWERED) write(process.stderr, stoppingAfter(waited));
+  }, PROMPT).unref();
 }
 
 /** Node.js sets a terminal back as it ends, and aborts where that is closed. It leaves streams alone that are closed, too. */
@@ -138,10 +147,10 @@ function leaveTerminal(): void {
 export function interruptSignal(waitsFor?: string): AbortSignal {
   if (waitsFor !== undefined) {
     waited = waitsFor;
-    answered ??= watchInterrupts(waitsFor);
+    watch();
   }
   // A thread takes longer to start than short commands take.
-  else if (interruptible.size === 0) setTimeout(() => (answered ??= watchInterrupts(waited)), PROMPT).unref();
+  else if (interruptible.size === 0) setTimeout(watch, PROMPT).unref();
   const controller = new AbortController();
   interruptible.add(controller);
   // What was under way did not hear of it, and what follows must not begin.

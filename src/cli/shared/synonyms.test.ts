@@ -49,6 +49,12 @@ describe("flags of other programs", () => {
     ],
     ["generate --model m --temp 0.5", "generate m --temperature 0.5"],
     ["serve m --ctx-size 512", "serve m --context 512"],
+    ["generate -m m -p hi", "generate m -p hi"],
+    ["chat -m m --seed 3", "chat m --seed 3"],
+    ["merge --config f.yml --out o", "merge f.yml --out o"],
+    ["merge -m f.yml --out o", "merge f.yml --out o"],
+    ["merge f.yml o -v", "merge f.yml o --verbose"],
+    ["transplant a --tokenizer b --num-threads 2", "transplant a --tokenizer b --threads 2"],
     ["serve m --type Q8_0", "serve m --type q8_0"],
   ])("%s is %s", async (theirs, ours) => {
     const options = await parsed(theirs);
@@ -64,9 +70,28 @@ describe("flags of other programs", () => {
     ["generate m --device cpu", "Leave out --device. Models run on the CPU. With --provider cuda, the engine runs"],
     ["soup --device cpu", "error: Leave out --device. Models run on the CPU.\n"],
     ["generate m --max-tokns 5", "did you mean --max-new-tokens?"],
-    ["generate m --model n -p hi", "One of them is n, which --model gives."],
+    ["generate m --model n -p hi", "One of them is n, which a flag gives, too."],
     ["tune --lora", "error: unknown option '--lora'\n"],
     ["analyze --model m", "error: unknown option '--model'\n"],
+    ["generate m -v -p hi", "error: Leave out -v. Progress and notes are printed without it.\n"],
+    [
+      "transplant a --tokenizer b --weight-scheme barycentric",
+      "error: Leave out --weight-scheme. common_interpolation weights",
+    ],
+    [
+      "transplant a --tokenizer b --new-vocab-noise 1",
+      "Leave out --new-vocab-noise. Approximated rows are written as they",
+    ],
+    ["transplant a --tokenizer b --cuda", "Leave out --cuda: not needed: weights are streamed"],
+    [
+      "extract --base a --model b --no-lazy-unpickle",
+      "Leave out --no-lazy-unpickle: not needed: pickled files are never",
+    ],
+    ["swap --cuda", "unknown option '--cuda'"],
+    [
+      "neurons X",
+      "Missing --language <name=folder>. Write: layergraft neurons --language X=X --language OTHER=FOLDER\n",
+    ],
     ["inspect m --lora", "unknown option '--lora'\n"],
     [
       "eval --model m --tasks quiz",
@@ -125,6 +150,6 @@ describe("commands of other programs", () => {
     ).toEqual([]);
     const words = synonymRows().map(([word]) => word);
     for (const name of Object.keys(COMMAND_SYNONYMS)) expect(words).toContain(name);
-    for (const name of Object.keys(FLAG_SYNONYMS)) expect(words).toContain(`--${name}`);
+    for (const name of Object.keys(FLAG_SYNONYMS)) expect(words).toContain(`${name.length === 1 ? "-" : "--"}${name}`);
   });
 });

@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { commandLine } from "../../kit/printing/index.js";
+import { MERGEKIT_FLAGS, spellingsOf } from "./mergekit-flags.js";
 
 /** `means`: what it is here. `says`: why it is not, in a sentence. */
 export type Synonym = { readonly means: string } | { readonly says: string };
@@ -45,12 +46,14 @@ export const methodAsCommand = (name: string): string =>
   `${name} is a merge method. Its fields: ${commandLine`methods ${name}`}. Write them to a recipe, and run it: ${commandLine`merge RECIPE --out FOLDER`}`;
 
 /** The first argument of a command. */
-const SOURCE = "<source>";
+const [SOURCE, RECIPE] = ["<source>", "<recipe>"];
+
+const AS_APPROXIMATED = "Approximated rows are written as they are.";
 
 /** `only` names the command that the word belongs to; others have a flag of the same name for something else. */
 type FlagSynonym = ({ readonly means: readonly string[] } | { readonly says: string }) & { readonly only?: string };
 
-/** Flags, in lower case and with dashes. `means` lists flags of here: a command takes the word where it has one of them. */
+/** Flags, in lower case and with dashes; of one letter those with one dash. `means` lists flags of here: a command takes the word where it has one of them. */
 export const FLAG_SYNONYMS: Readonly<Record<string, FlagSynonym>> = {
   "max-tokens": { means: ["--max-new-tokens"] },
   "n-predict": { means: ["--max-new-tokens"] },
@@ -63,6 +66,7 @@ export const FLAG_SYNONYMS: Readonly<Record<string, FlagSynonym>> = {
   outtype: { means: ["--type"] },
   quantize: { means: ["--type"] },
   model: { means: [SOURCE] },
+  m: { means: [SOURCE, RECIPE] },
   overwrite: { means: ["--force"] },
   "base-model": { means: ["--base"] },
   "model-name-or-path": { means: ["--base"], only: "train" },
@@ -76,8 +80,36 @@ export const FLAG_SYNONYMS: Readonly<Record<string, FlagSynonym>> = {
   temp: { means: ["--temperature"] },
   "ctx-size": { means: ["--context"] },
   device: { says: "Leave out --device. Models run on the CPU. With --provider cuda, the engine runs them on a GPU." },
+  verbose: { says: "Leave out --verbose. Progress and notes are printed without it." },
+  v: { says: "Leave out -v. Progress and notes are printed without it." },
   lora: { says: "Train a LoRA adapter with --method lora.", only: "train" },
+  config: { means: [RECIPE] },
+  "num-threads": { means: ["--threads"] },
+  "weight-scheme": {
+    says: "Leave out --weight-scheme. common_interpolation weights rows by their distance, as mergekit does by default.",
+    only: "transplant",
+  },
+  "prefix-match": {
+    says: "Leave out --prefix-match. Tokens that only begin alike are approximated, as in mergekit by default.",
+    only: "transplant",
+  },
+  "byte-match": { says: "Leave out --byte-match. Tokens are always matched by their bytes.", only: "transplant" },
+  "new-vocab-noise": { says: `Leave out --new-vocab-noise. ${AS_APPROXIMATED}`, only: "transplant" },
+  "new-vocab-scale": { says: `Leave out --new-vocab-scale. ${AS_APPROXIMATED}`, only: "transplant" },
 };
+
+/** Commands for programs of mergekit whose other flags it shares with mergekit-yaml. */
+const OF_MERGEKIT = ["extract", "transplant"];
+
+/** Why a flag that all programs of mergekit have is not needed here. */
+function mergekitSentence(name: string, command: Command): string | undefined {
+  if (!OF_MERGEKIT.includes(command.name())) return undefined;
+  const isNamed = (flag: string) => spellingsOf(flag).some((one) => plain(/--[\w-]+/.exec(one)?.[0] ?? "") === name);
+  const found = MERGEKIT_FLAGS.find(({ flags, sets }) => sets === undefined && flags.some(isNamed));
+  return found && `Leave out --${name}: ${found.here.replaceAll("`", "")}.`;
+}
+
+const dashed = (name: string): string => (name.length === 1 ? `-${name}` : `--${name}`);
 
 /** As the table has it: `--Max_Tokens` is `max-tokens`. */
 const plain = (flag: string): string => flag.replace(/^--?/, "").toLowerCase().replaceAll("_", "-");
@@ -88,7 +120,7 @@ const belongsTo = ({ only }: FlagSynonym, command: Command) => only === undefine
 export function flagSentence(flag: string, command: Command): string | undefined {
   const name = plain(flag);
   const found = Object.hasOwn(FLAG_SYNONYMS, name) ? FLAG_SYNONYMS[name] : undefined;
-  if (!found || !("says" in found) || !belongsTo(found, command)) return undefined;
+  if (!found || !("says" in found) || !belongsTo(found, command)) return mergekitSentence(name, command);
   const isThere = (one: string) => plain(one) === name || command.options.some(({ long }) => long === one);
   const fitting = found.says.split(/(?<=\.) /).filter((text) => (text.match(/--[\w-]+/g) ?? []).every(isThere));
   return fitting.join(" ") || undefined;
@@ -97,16 +129,18 @@ export function flagSentence(flag: string, command: Command): string | undefined
 /** An option under another name, in any case, with dashes or underscores. */
 class NamedElsewhere extends Option {
   readonly #attribute: string;
+  readonly #name: string;
 
   constructor(name: string, attribute: string, value: string) {
-    super(`--${name}${value}`);
+    super(`${dashed(name)}${value}`);
     this.#attribute = attribute;
+    this.#name = name;
     this.hideHelp();
   }
 
   /** Of commander, whose types leave it out. */
   is(flag: string): boolean {
-    return flag.startsWith("--") && plain(flag) === plain(this.long ?? "");
+    return flag.startsWith(this.#name.length === 1 ? "-" : "--") && plain(flag) === this.#name;
   }
 
   override attributeName(): string {
@@ -123,7 +157,7 @@ export function addFlagSynonyms(command: Command): void {
     if (
       !("means" in synonym) ||
       !belongsTo(synonym, command) ||
-      command.options.some(({ long }) => long === `--${name}`)
+      command.options.some(({ short, long }) => [short, long].includes(dashed(name)))
     )
       continue;
     const meant = command.options.find(({ long }) => synonym.means.includes(long ?? ""));
@@ -131,7 +165,7 @@ export function addFlagSynonyms(command: Command): void {
       const option = new NamedElsewhere(name, meant.attributeName(), / ?[<[].*/.exec(meant.flags)?.[0] ?? "");
       if (meant.parseArg) option.argParser(meant.parseArg);
       command.addOption(option);
-    } else if (synonym.means.includes(SOURCE) && command.registeredArguments[0]?.name() === "source") {
+    } else if (synonym.means.includes(`<${command.registeredArguments[0]?.name()}>`)) {
       command.addOption(new NamedElsewhere(name, FIRST, " <source>"));
     }
   }
@@ -155,7 +189,7 @@ export function synonymRows(): [word: string, meaning: string][] {
   return [
     ...Object.entries(COMMAND_SYNONYMS).map(([name, synonym]): [string, string] => [name, meaning(synonym)]),
     ["ties, slerp and other methods", methodAsCommand("ties")],
-    ...Object.entries(FLAG_SYNONYMS).map(([name, synonym]): [string, string] => [`--${name}`, meaning(synonym)]),
+    ...Object.entries(FLAG_SYNONYMS).map(([name, synonym]): [string, string] => [dashed(name), meaning(synonym)]),
     ["Q4_K_M", "`q4_k_m`; the case of choices does not count"],
   ];
 }

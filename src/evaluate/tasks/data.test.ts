@@ -1,5 +1,5 @@
 // Readers of data files: what they take, and what they say of files that are wrong.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -95,6 +95,14 @@ describe("MGSM's files", () => {
     const folder = folderWith({ "x.txt": "", ...files });
     await expect(load("mgsm_sw", folder, shots)).rejects.toThrow(message);
   });
+});
+
+it("a pipe or a device in the place of data is called what it is", async () => {
+  const folder = folderWith({ "x.txt": "" });
+  symlinkSync("/dev/null", join(folder, "mgsm_sw.tsv"));
+  await expect(load("mgsm_sw", folder, 0)).rejects.toThrow(
+    /mgsm_sw\.tsv is not a regular file. Save the rows as a file\./,
+  );
 });
 
 describe("a Python literal", () => {

@@ -1,5 +1,6 @@
+import { stat } from "node:fs/promises";
 import { isAbsolute, resolve } from "node:path";
-import { isFile, readBounded } from "../../kit/files/index.js";
+import { exists, isFile, readBounded } from "../../kit/files/index.js";
 import { type ErrorWhere, isSystemError, LayergraftError, own } from "../../kit/index.js";
 import { formatBytes, formatSome } from "../../kit/printing/index.js";
 import { type HubDatasetOptions, hubDataset, type ReadOptions, type Row, readRows } from "../../train/data/index.js";
@@ -51,6 +52,8 @@ export async function findFile(folder: string, paths: readonly string[], what: s
   for (const path of paths) {
     const file = resolve(folder, path);
     if (await isFile(file)) return file;
+    if ((await exists(file)) && !(await stat(file)).isDirectory())
+      throw dataError(`${file} is not a regular file. Save the rows as a file.`, { file });
   }
   const [absolute] = paths.filter(isAbsolute);
   if (absolute !== undefined) throw missingDataError(`${absolute} does not exist, or is not a file.`, absolute);

@@ -259,6 +259,10 @@ function headsOf({ config }: AdaptedBase): readonly [number, number] | undefined
   return typeof heads === "number" && typeof keys === "number" ? [heads, keys] : undefined;
 }
 
+const APART = /\.([qkv]_proj|query|key|value)$/;
+/** Matrices of queries, keys and values whose rows, or columns, are by head or have no names. */
+const IN_ONE = /\.(query_key_value|c_attn|Wqkv|W_pack|in_proj|qkv|qkv_proj|att_proj)\.weight$/;
+
 /** Why a base has no tensor of a module that an adapter of it can change, as a clause. */
 function whyMissing(module: string, base: AdaptedBase): string {
   const inMemory = namesInMemory(base.config.json.model_type);
@@ -268,6 +272,12 @@ function whyMissing(module: string, base: AdaptedBase): string {
   const alike = converted.find((name) => name.includes(layer));
   if (alike !== undefined)
     return `which transformers makes of others when it opens the base, such as ${alike}; ${advice}`;
+  const inLayer = [...base.tensors.keys()].filter((name) => name.includes(layer));
+  const whole = APART.test(module) && inLayer.find((name) => IN_ONE.test(name));
+  if (whole) return `and the base has queries, keys and values in ${whole}, in an order of its own; ${advice}`;
+  const single = IN_ONE.test(`${module}.weight`) && inLayer.find((name) => APART.test(name.replace(/\.weight$/, "")));
+  if (single)
+    return `whose rows have an order of their own, and the base has queries, keys and values apart, such as ${single}; ${advice}`;
   return "which the base does not have; is it the adapter's base?";
 }
 

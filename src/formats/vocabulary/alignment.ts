@@ -118,7 +118,28 @@ export async function alignVocabularies(
   };
 }
 
-export async function memberOf(label: string, checkpoint: Checkpoint): Promise<Member> {
+/** @throws CheckpointError if a tokenizer is missing, or has tokens beyond the embedding */
+async function memberOf(label: string, checkpoint: Checkpoint): Promise<Member> {
+  const { vocabulary, rows, beyond } = await openVocabulary(label, checkpoint);
+  const taken = new Set(vocabulary.rows.values());
+  if (beyond.length > 0) {
+    throw new CheckpointError(
+      `the tokenizer of ${label} (${checkpoint.name}) has ${plural(beyond.length, "token")} beyond the ${rows} rows of its embedding (${formatSome(beyond)}); it is not this checkpoint's`,
+      { file: checkpoint.folder },
+    );
+  }
+  return { label, checkpoint, vocabulary, rows, isPadding: (row) => row < rows && !taken.has(row) };
+}
+
+/**
+ * The tokens of a checkpoint.
+ * @returns also the rows of its embedding, and the tokens that have none there, such as those of images
+ * @throws CheckpointError if a tokenizer is missing
+ */
+export async function openVocabulary(
+  label: string,
+  checkpoint: Checkpoint,
+): Promise<{ readonly vocabulary: Vocabulary; readonly rows: number; readonly beyond: readonly string[] }> {
   const bytes = await tokenizerBytes(checkpoint);
   const vocabulary = bytes && parseVocabulary(bytes, checkpoint.name);
   if (!vocabulary) {
@@ -129,15 +150,8 @@ export async function memberOf(label: string, checkpoint: Checkpoint): Promise<M
   }
   const embedding = [...checkpoint.tensors.values()].find(({ part }) => part === "embed_tokens");
   const rows = embedding?.shape[0] ?? 0;
-  const taken = new Set(vocabulary.rows.values());
   const beyond = [...vocabulary.rows].filter(([, row]) => row >= rows).map(([token]) => token);
-  if (beyond.length > 0) {
-    throw new CheckpointError(
-      `the tokenizer of ${label} (${checkpoint.name}) has ${plural(beyond.length, "token")} beyond the ${rows} rows of its embedding (${formatSome(beyond)}); it is not this checkpoint's`,
-      { file: checkpoint.folder },
-    );
-  }
-  return { label, checkpoint, vocabulary, rows, isPadding: (row) => row < rows && !taken.has(row) };
+  return { vocabulary, rows, beyond };
 }
 
 /** An added token as tokenizers describe one by default. */

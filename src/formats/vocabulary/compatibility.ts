@@ -19,15 +19,10 @@ function distinct(checkpoints: readonly Labelled[]): Labelled[] {
   return checkpoints.filter(({ checkpoint }) => !seen.has(checkpoint) && seen.add(checkpoint));
 }
 
-/** What is done to checkpoints. Those that are extracted cannot be brought to one vocabulary. */
+/** What is done to checkpoints. What is extracted keeps its vocabulary: an adapter can hold the whole embedding. */
 export type Purpose = "merged" | "compared" | "extracted";
 
 const canAlign = (purpose: Purpose) => purpose !== "extracted";
-
-const wayOut = (purpose: Purpose, larger: string, smaller: string) =>
-  canAlign(purpose)
-    ? `Set vocabulary to ${larger}, ${smaller} or union to align them by token`
-    : "An adapter cannot add rows or remove them: write both with the tokens of one of them first";
 
 const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name})`;
 
@@ -88,8 +83,8 @@ export async function compareVocabularies(
     const lacks = (who: Labelled, tokens: string[]) =>
       tokens.length > 0 ? [`${who.label} lacks ${plural(tokens.length, "token")}: ${formatSome(tokens)}`] : [];
     const different = [...lacks(first, more), ...lacks(other, less)];
-    if (different.length > 0 && rowsOf(first.checkpoint) !== rowsOf(other.checkpoint))
-      problems.push(different.join("; "));
+    const isResized = rowsOf(first.checkpoint) !== rowsOf(other.checkpoint);
+    if (different.length > 0 && isResized && canAlign(purpose)) problems.push(different.join("; "));
     else if (different.length > 0 && clashes.length === 0) {
       notes.push(`${different.join("; ")}${canAlign(purpose) ? "; a vocabulary aligns rows by token" : ""}`);
     }
@@ -172,7 +167,7 @@ function compareShapes(a: Labelled, b: Labelled, purpose: Purpose): string[] {
     if (rowsOnly && (tensor.part === "embed_tokens" || tensor.part === "lm_head")) vocabulary.push(tensor);
     else others.push(`${tensor.name} ${formatShape(tensor.shape)} against ${formatShape(counterpart.shape)}`);
   }
-  const [row] = vocabulary;
+  const [row] = canAlign(purpose) ? vocabulary : [];
   if (row) {
     const [mine, theirs] = [row.shape[0] ?? 0, b.checkpoint.tensors.get(row.name)?.shape[0] ?? 0];
     const [larger, smaller] = mine > theirs ? [a, b] : [b, a];
@@ -180,7 +175,9 @@ function compareShapes(a: Labelled, b: Labelled, purpose: Purpose): string[] {
       `the vocabularies differ: ${called(a)} has ${mine} rows in ${formatSome(vocabulary.map((tensor) => tensor.name))}, ` +
         `${called(b)} has ${theirs}; ${larger.label} has ${Math.abs(mine - theirs)} more, from added tokens or padding` +
         // Rows of other widths are not aligned by any vocabulary.
-        (others.length > 0 ? "" : `. ${wayOut(purpose, larger.label, smaller.label)}`),
+        (others.length > 0
+          ? ""
+          : `. Set vocabulary to ${larger.label}, ${smaller.label} or union to align them by token`),
     );
   }
   if (others.length > 0) {

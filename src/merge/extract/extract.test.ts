@@ -1,6 +1,6 @@
 // Adapters extracted from tiny checkpoints. That PEFT opens them is checked by hand:
 // test/reference/check_extract_with_peft.py.
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
@@ -182,11 +182,27 @@ describe("extractAdapter", () => {
     await expect(extract({ saveModules: ["head"] })).rejects.toThrow("head is not a module of the model");
   });
 
-  it("refuses added tokens in words that fit an adapter", async () => {
-    const more = await writeTiny(at("more"), { dtype: "F32", layers: 2, vocabulary: 26 });
-    const error = await extract({ model: more }).catch((thrown: Error) => thrown.message);
-    expect(error).toMatch(/2 more, from added tokens or padding. An adapter cannot add rows or remove them/);
-    expect(error).not.toMatch(/vocabulary to/);
+  it.each([
+    [26, false],
+    [26, true],
+    [20, false],
+  ])("saves embedding and head of another vocabulary whole: %i rows, tied: %s", async (vocabulary, tied) => {
+    const options = { dtype: "F32", layers: 2, tied } as const;
+    const from = await writeTiny(at(`few-${vocabulary}-${tied}`), options);
+    const model = await writeTiny(at(`more-${vocabulary}-${tied}`), { ...options, vocabulary, edit: changed(() => 0) });
+    const { result, out } = await extract({ base: from, model, embedLora: true });
+    const saved = ["model.embed_tokens.weight", "lm_head.weight"];
+    expect(result).toMatchObject({ saved, rows: vocabulary });
+    expect(readJson(out, "adapter_config.json").modules_to_save).toEqual(["model.embed_tokens", "lm_head"]);
+    expect(readFileSync(join(out, "tokenizer.json"))).toEqual(readFileSync(join(model, "tokenizer.json")));
+    expect(readFileSync(join(out, "README.md"), "utf8")).toContain(`resize_token_embeddings(${vocabulary})`);
+    const [sum, own] = [await merged(`${from}+${out}`), await merged(model)];
+    expect(largestDifference(sum, own)).toBeLessThan(1e-6);
+    // It is replaced with its tokenizer.
+    await extractAdapter({ base: from, model, rank: 2 }, { out, force: true });
+    const linear = await extract({ base: from, model, linearOnly: true });
+    expect(linear.result).toMatchObject({ saved: [], rows: null, left: tied ? saved.slice(0, 1) : saved });
+    expect(existsSync(join(linear.out, "tokenizer.json"))).toBe(false);
   });
 
   it("names modules as transformers has them in memory where a tower has the same: Gemma 3", async () => {

@@ -7,15 +7,18 @@ import {
   ADAPTER_CONFIG,
   ADAPTER_WEIGHTS,
   adapterConfig,
+  companionOf,
   factorNames,
   foldersOf,
   inMemoryOf,
+  OF_TOKENIZER,
   type Part,
   peftName,
   peftTargets,
   requireUnchanged,
 } from "../../formats/checkpoint/index.js";
 import { layoutFolder } from "../../formats/safetensors/index.js";
+import { textFoldersOf } from "../../formats/vocabulary/index.js";
 import { largestOf } from "../../kit/arrays/index.js";
 import { checkFolderOutput, withFile, writeFolder } from "../../kit/files/index.js";
 import { CheckpointError, elementCount, MismatchError } from "../../kit/index.js";
@@ -23,6 +26,7 @@ import { formatSome } from "../../kit/printing/index.js";
 import { type Measured, Resolver } from "../../tensor/expressions/index.js";
 import { measureAll } from "../../tensor/measurements/index.js";
 import { runProgram, type StreamOptions } from "../../tensor/streaming/index.js";
+import { copyTextFiles } from "../output/companion-files.js";
 import { compileWrite } from "../output/compile.js";
 import { extractionCard } from "../output/model-card.js";
 import { type ChangedPair, decompose, measureChanges, type StoredFactors } from "./decompose.js";
@@ -30,6 +34,7 @@ import { type Extraction, sharesHeatmap, summarize } from "./extraction.js";
 import {
   type ExtractOptions,
   isEmbedding,
+  isResized,
   moduleOf,
   type OpenedModels,
   openModels,
@@ -45,6 +50,11 @@ export interface ExtractionOutput {
 
 const FILES: readonly string[] = [ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md", "extraction.json", "heatmap.svg"];
 const FACTORS_FILE = "factors";
+
+function isOwnFile(path: string): boolean {
+  const kind = companionOf(path);
+  return FILES.includes(path) || (kind !== undefined && OF_TOKENIZER.includes(kind));
+}
 const SMALL_ELEMENTS = 2 ** 20;
 
 /**
@@ -59,7 +69,7 @@ const SMALL_ELEMENTS = 2 ** 20;
 export async function extractAdapter(options: ExtractOptions, output: ExtractionOutput): Promise<Extraction> {
   const opened = await openModels(options);
   const inputs = [...opened.builder.sources.values()].flatMap(foldersOf);
-  await checkFolderOutput(output, inputs, (path) => FILES.includes(path));
+  await checkFolderOutput(output, inputs, isOwnFile);
   const { signal, onProgress, threads, memory } = options;
   const measurements = [...opened.builder.measurements.values()];
   const measured = await measureAll(measurements, opened.builder.sources, { signal, onProgress, threads, memory });
@@ -69,7 +79,8 @@ export async function extractAdapter(options: ExtractOptions, output: Extraction
     const base = opened.base.lead.checkpoint;
     const models = [...opened.builder.sources.values()].filter((model) => model !== base);
     const { largestRank: rank, shares } = extraction.total;
-    const card = await extractionCard({ base, models, rank, share: shares.at(-1) ?? 1 }, basename(resolve(output.out)));
+    const facts = { base, models, rank, share: shares.at(-1) ?? 1, rows: extraction.rows };
+    const card = await extractionCard(facts, basename(resolve(output.out)));
     await writeFile(join(partial, "README.md"), card);
     return extraction;
   };
@@ -93,14 +104,17 @@ async function extractInto(
   const controls = { signal, onProgress, threads, memory };
   const resolver = new Resolver(builder.sources, measured);
   // What an adapter cannot hold is read first, norms and routers before embeddings and experts, as it may refuse the whole model.
-  const bySize = others.toSorted((a, b) => elementCount(a.shape) - elementCount(b.shape));
+  const bySize = others
+    .filter((pair) => !isResized(pair))
+    .toSorted((a, b) => elementCount(a.shape) - elementCount(b.shape));
   const small = bySize.filter(({ shape }) => elementCount(shape) <= SMALL_ELEMENTS);
   const rest: ChangedPair[] = [];
   for (const some of [small, bySize.slice(small.length)]) {
     rest.push(...(await measureChanges(some, resolver, controls)));
     if (!linearOnly && rest.length > 0) requireSavable(rest, opened);
   }
-  const saved = linearOnly ? [] : rest;
+  const resized = others.filter(isResized);
+  const saved: readonly Pair[] = linearOnly ? [] : [...withHead(resized, base), ...rest];
   const weights = await measureChanges(linear, resolver, controls);
   if (weights.length === 0) {
     throw new CheckpointError(
@@ -149,13 +163,16 @@ async function extractInto(
       seed,
       unchanged: linear.length - modules.length,
       saved: saved.map(({ tensor }) => tensor),
-      left: linearOnly ? rest.map(({ tensor }) => tensor) : [],
+      left: linearOnly ? [...resized, ...rest].map(({ tensor }) => tensor) : [],
+      rows: saved.find(isResized)?.model.shape[0] ?? null,
       bytes,
       warnings: opened.warnings,
     },
   );
   await writeFile(join(folder, "extraction.json"), `${JSON.stringify(extraction, null, 1)}\n`);
   await writeFile(join(folder, "heatmap.svg"), heatmapSvg(sharesHeatmap(extraction, base.layers)));
+  // Without the added tokens, nothing would ask for their rows.
+  if (extraction.rows !== null) await copyTextFiles([...textFoldersOf(opened.tokenizer)].reverse(), [], folder);
   return extraction;
 }
 
@@ -194,7 +211,7 @@ async function writeWeights(
   const whole = saved.map((pair) => ({
     tensor: savedName(pair, adapted),
     dtype: pair.model.dtype,
-    shape: pair.shape,
+    shape: pair.model.shape,
     value: pair.model.value,
   }));
   const layout = layoutFolder([...factors, ...whole.map((one) => ({ ...one, name: one.tensor }))], {
@@ -247,6 +264,16 @@ function requireSavable(saved: readonly Pair[], { base }: OpenedModels): void {
       { option: "linearOnly" },
     );
   }
+}
+
+// What transformers calls the head of every family that ties it.
+const HEAD = "lm_head.weight";
+
+/** Resized embeddings, and the head where it is tied to one: PEFT saves modules one by one. */
+function withHead(resized: readonly Pair[], { lead, tensors }: OpenedModels["base"]): readonly Pair[] {
+  const embedding = resized.find(isEmbedding);
+  const isTied = lead.checkpoint.tied && !tensors.has(HEAD);
+  return isTied && embedding ? [...resized, { ...embedding, tensor: HEAD, part: "lm_head" }] : resized;
 }
 
 const moduleOfSaved = (tensor: string) => tensor.replace(/\.(weight|bias)$/, "");

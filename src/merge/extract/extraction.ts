@@ -49,6 +49,8 @@ export interface Extraction {
   readonly saved: readonly string[];
   /** Changed tensors that stay the base's. */
   readonly left: readonly string[];
+  /** Rows of the vocabulary where the model's embedding has another number of them than the base's; the base is resized to it. */
+  readonly rows: number | null;
   /** Size of adapter_model.safetensors without its header. */
   readonly bytes: number;
   readonly warnings: readonly string[];
@@ -59,7 +61,10 @@ export interface MeasuredModule extends Omit<ExtractedModule, "rank" | "share"> 
   readonly gains: Float64Array;
 }
 
-type Facts = Pick<Extraction, "base" | "model" | "seed" | "unchanged" | "saved" | "left" | "bytes" | "warnings">;
+type Facts = Pick<
+  Extraction,
+  "base" | "model" | "seed" | "unchanged" | "saved" | "left" | "rows" | "bytes" | "warnings"
+>;
 
 /** Sums up what the factors of at least one weight keep. */
 export function summarize(measured: readonly MeasuredModule[], facts: Facts): Extraction {

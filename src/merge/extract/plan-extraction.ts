@@ -1,7 +1,7 @@
 // Opens a base and a model to extract, pairs their tensors, and says what an extraction would do, from headers alone.
 
-import type { SourceOptions } from "../../formats/checkpoint/index.js";
-import { elementCount, isFloatDType, MismatchError, RecipeError, type Shape } from "../../kit/index.js";
+import type { Checkpoint, SourceOptions } from "../../formats/checkpoint/index.js";
+import { elementCount, isFloatDType, MismatchError, RecipeError, type Shape, sameShape } from "../../kit/index.js";
 import type { Value } from "../../tensor/expressions/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
 import type { SourceRecipe } from "../methods/method.js";
@@ -49,6 +49,8 @@ export interface OpenedModels {
   readonly model: string;
   readonly linear: readonly Pair[];
   readonly others: readonly Pair[];
+  /** The source of the model's tokenizer. */
+  readonly tokenizer: Checkpoint;
   readonly warnings: readonly string[];
 }
 
@@ -93,7 +95,7 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
   }
   const isWhole = ({ tensor }: Pair) => saveModules.some((name) => isOf(name, tensor));
   const isLookedUp = (pair: Pair) => options.embedLora === true && !root.lead.checkpoint.tied && isEmbedding(pair);
-  const hasFactors = (pair: Pair) => (isLinear(pair) || isLookedUp(pair)) && !isWhole(pair);
+  const hasFactors = (pair: Pair) => (isLinear(pair) || isLookedUp(pair)) && !isWhole(pair) && !isResized(pair);
   const pairs = [...root.tensors].flatMap(([tensor, own]): Pair[] => {
     if (!isAmong(tensor, include) || isAmong(tensor, exclude)) return [];
     const other = operand.tensors.get(tensor);
@@ -107,6 +109,7 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
     model: typeof source === "string" ? operand.lead.checkpoint.name : `a recipe (${source.method})`,
     linear: pairs.filter(hasFactors),
     others: pairs.filter((pair) => !hasFactors(pair)),
+    tokenizer: builder.sources.get(operand.tokenizerFrom) as Checkpoint,
   };
 }
 
@@ -118,6 +121,9 @@ function isLinear({ tensor, shape, layer, part }: Pair): boolean {
 
 /** Whether a matrix has a row by token, whose factors PEFT names and turns otherwise. */
 export const isEmbedding = ({ part }: Pick<Pair, "part">): boolean => part === "embed_tokens";
+
+/** Whether the model has another number of tokens than the base. */
+export const isResized = ({ shape, model }: Pair): boolean => !sameShape(shape, model.shape);
 
 /** The model's value less the base's. */
 export function changeOf({ value, model }: Pair): Value {

@@ -95,7 +95,11 @@ export function parameterOf(
     const spread = spreadOf(bounded(value, name, range, problemHere), span.layers);
     return [{ ...(filter === undefined ? {} : { tensors: `*${filter}*` }), value: spread }];
   });
-  if (!isComplete) {
+  const last = written.at(-1);
+  if (!isComplete && fallback === undefined && last && tensors && left.size === 0) {
+    // Its filter matches all that those before it leave.
+    written.splice(-1, 1, { value: last.value });
+  } else if (!isComplete) {
     if (fallback === undefined) {
       problem({
         path: rules.at(-1)?.path ?? levels[0]?.path ?? [],

@@ -164,6 +164,27 @@ parameters: { weight: ${yaml(whole)}, normalize: ${normalize ? "yes" : "no"} }
     });
   });
 
+  it("need no default where their filters match all tensors", async () => {
+    const all: Setting = ["self_attn", "mlp", "norm", "embed", "lm_head"].map((filter, i) => ({
+      filter,
+      value: [i / 8, 0.5],
+    }));
+    const text = (weight: Setting) =>
+      `merge_method: linear\nmodels:\n  - { model: a, parameters: { weight: 1 } }\n  - { model: b, parameters: { weight: ${yaml(weight)} } }`;
+    const { tensors } = await merge(text(all));
+    expectClosely(inOrder(tensors), await readFolders([at("a"), at("b")]), (name) => {
+      const weight = lookUp([all], name);
+      return (a, b) => ((a as number) + weight * (b as number)) / (1 + weight);
+    });
+    writeFileSync(at("some.yml"), text(all.slice(1)));
+    await expectRefused(
+      ["merge", "some.yml", "--out", "no"],
+      root,
+      WRONG_USAGE,
+      /weight.* is set for some tensors only; add \{ value: \.\.\. \} without a filter for the others/,
+    );
+  });
+
   it("of task vectors: each density and weight by tensor, models that are the base left out", async () => {
     const text = `
 merge_method: ties

@@ -2,9 +2,9 @@
 // (mergekit-tokensurgeon, arXiv 2506.06607). Planning reads only tokenizers, and embeddings with `magikarp`.
 import { z } from "zod";
 import { type Checkpoint, type CheckpointTensor, edited, type Pursuit } from "../../formats/checkpoint/index.js";
-import { memberOf, NO_PART, translateIds, type Vocabulary } from "../../formats/vocabulary/index.js";
+import { NO_PART, openVocabulary, translateIds, type Vocabulary } from "../../formats/vocabulary/index.js";
 import { isFloatDType, isObject, MismatchError } from "../../kit/index.js";
-import { plural } from "../../kit/printing/index.js";
+import { formatSome, plural } from "../../kit/printing/index.js";
 import { blockRowsFor, PURSUED } from "../../tensor/streaming/index.js";
 import { defineMethod, MODEL_ONLY, sourceField } from "./method.js";
 import { copyTensor } from "./operand.js";
@@ -76,10 +76,12 @@ async function withTokenizer(
   const { k, approximation_method: method } = settings;
   const [own, theirs] = [await memberOf("the model", model), await memberOf("the donor", donor)];
   const [known, theirTokens] = [await tokensOf(model, own.vocabulary), await tokensOf(donor, theirs.vocabulary)];
-  const { rows } = theirs;
+  // Every token has a row, as in mergekit; those without a row in the donor get zeros.
+  const rows = Math.max(theirs.rows, 1 + [...theirs.all.rows.values()].reduce((most, at) => Math.max(most, at), -1));
   const trained = settings.magikarp ? await wellTrained(own, theirs, known, theirTokens) : undefined;
   const ownTokens = trained?.own ?? known;
   const part = new Uint8Array(rows).fill(method === "zero" ? NO_PART : PURSUED);
+  part.fill(NO_PART, theirs.rows);
   const row = Int32Array.from({ length: rows }, (_, at) => at);
   for (const [token, at] of theirTokens) {
     const found = ownTokens.get(token);
@@ -93,7 +95,7 @@ async function withTokenizer(
     throw new MismatchError("These tokenizers have no token in common:", [model.name, donor.name]);
   const twins = atoms.map((at) => row[at] as number);
   const approximated = part.reduce((sum, one) => sum + Number(one === PURSUED), 0);
-  const lists = method === "subword" ? await subwords(model, theirs.vocabulary, known, part) : undefined;
+  const lists = method === "subword" ? await subwords(own, theirs.vocabulary, known, part) : undefined;
   const donorTensors = [...donor.tensors.values()];
   const tensors = new Map(
     [...model.tensors].map(([name, tensor]): [string, CheckpointTensor] => {
@@ -101,7 +103,7 @@ async function withTokenizer(
       const [embedding] = donorTensors.filter((other) => other.part === "embed_tokens");
       const from = donorTensors.find((other) => other.part === tensor.part) ?? embedding;
       requirePlain(tensor, own.rows, model);
-      requirePlain(from, rows, donor);
+      requirePlain(from, theirs.rows, donor);
       const columns = tensor.shape[1] as number;
       const nearest: NonNullable<Pursuit<unknown>["nearest"]> = settings.cosine_similarity ? "cosine" : "euclidean";
       const pursuit = {
@@ -117,7 +119,7 @@ async function withTokenizer(
       return [name, { ...tensor, shape: [rows, columns], bytes, gathered: { parts, part, row, pursuit } }];
     }),
   );
-  const ids = translateIds(model.config.json, own.vocabulary, theirs.vocabulary.rows, donor.config.json, rows).fields;
+  const ids = translateIds(model.config.json, own.all, theirs.all.rows, donor.config.json, rows).fields;
   const config = edited(model.config, (stated) => {
     const json: Record<string, unknown> = { ...stated, ...ids, vocab_size: rows };
     for (const role of ROLES) {
@@ -130,6 +132,8 @@ async function withTokenizer(
   return {
     checkpoint: { ...model, tensors, config: { ...config, vocabularySize: rows }, texts: donor.texts },
     notes: [
+      ...beyondNotes(own, "which are ignored"),
+      ...beyondNotes(theirs, "which get zeros"),
       `${plural(atoms.length, "row")} of tokens that both have, ${plural(approximated, "row")} ${HOW[method](Math.min(k, atoms.length))}`,
       ...(rows > atoms.length + approximated ? [`${plural(rows - atoms.length - approximated, "row")} of zeros`] : []),
     ],
@@ -145,10 +149,30 @@ const HOW: Readonly<Record<Settings["approximation_method"], (k: number) => stri
 };
 
 interface Member {
+  readonly label: string;
   readonly checkpoint: Checkpoint;
+  /** The tokens that have a row in the embedding. */
   readonly vocabulary: Vocabulary;
+  /** All tokens. */
+  readonly all: Vocabulary;
+  readonly beyond: readonly string[];
+  /** Of the embedding. */
   readonly rows: number;
 }
+
+/** @throws CheckpointError if a tokenizer is missing */
+async function memberOf(label: string, checkpoint: Checkpoint): Promise<Member> {
+  const { vocabulary: all, rows, beyond } = await openVocabulary(label, checkpoint);
+  const vocabulary = { ...all, rows: new Map([...all.rows].filter(([, row]) => row < rows)) };
+  return { label, checkpoint, vocabulary, all, beyond, rows };
+}
+
+const beyondNotes = ({ label, checkpoint, beyond, rows }: Member, then: string) =>
+  beyond.length === 0
+    ? []
+    : [
+        `the tokenizer of ${label} (${checkpoint.name}) has ${plural(beyond.length, "token")} beyond the ${rows} rows of its embedding, ${then}: ${formatSome(beyond)}`,
+      ];
 
 /**
  * The model's tokens that are well trained in both, and the donor's rows of those that are in neither.
@@ -182,7 +206,7 @@ async function wellTrained(
 
 /** The model's rows of the tokens of each new token's text, by the donor's row. */
 async function subwords(
-  model: Checkpoint,
+  { checkpoint: model, rows }: Member,
   theirs: Vocabulary,
   known: ReadonlyMap<string, number>,
   part: Uint8Array,
@@ -199,7 +223,7 @@ async function subwords(
       text === undefined
         ? [...Buffer.from(token)].flatMap((byte) => known.get(`bytes ${String.fromCharCode(byte)}`) ?? [])
         : tokenizer.encode(text);
-    lists[row] = each;
+    lists[row] = each.filter((id) => id < rows);
   }
   return lists;
 }

@@ -51,13 +51,26 @@ function sourceOf({ recipe, code = [] }: Plan): string {
 
 /** The model card of an extracted adapter. @param share of the squared change that it keeps */
 export async function extractionCard(
-  { base, models, rank, share }: { base: Checkpoint; models: readonly Checkpoint[]; rank: number; share: number },
+  {
+    base,
+    models,
+    rank,
+    share,
+    rows,
+  }: {
+    base: Checkpoint;
+    models: readonly Checkpoint[];
+    rank: number;
+    share: number;
+    /** Rows of the vocabulary if they are not the base's. */
+    rows: number | null;
+  },
   title: string,
 ): Promise<string> {
   const text = `A LoRA adapter of rank ${rank} that keeps ${formatPercent(share)} of the squared change of a model from its base: the
 best low-rank approximation of each weight's change, by randomised singular value decomposition ([arXiv
 0909.4061](https://arxiv.org/abs/0909.4061)).
-
+${rows === null ? "" : `\nThe vocabulary has ${rows} rows. In PEFT, call \`model.resize_token_embeddings(${rows})\` before the adapter is loaded.\n`}
 ${await describeModels([base, ...models])}
 
 Made with layergraft ${VERSION}. \`extraction.json\` lists what each weight keeps.

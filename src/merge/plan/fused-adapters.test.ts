@@ -108,6 +108,21 @@ describe("queries, keys and values in one matrix", () => {
   });
 });
 
+describe("queries, keys and values in an order of their own", () => {
+  it.each(["query_key_value", "c_attn"])("are refused with the reason: %s", async (name) => {
+    const whole = seededTensor(`${ATTENTION}.${name}.weight`, [24, 8], 5, "F32");
+    const base = await baseWith([whole], {}, /layers\.0\.self_attn\.[qkv]_proj/);
+    const part = await writeAdapter(pair(`${ATTENTION}.q_proj`, [8, 8], 1));
+    await expect(openCheckpoint(`${base}+${part}`)).rejects.toThrow(
+      `adapts ${ATTENTION}.q_proj, and the base has queries, keys and values in ${whole.name}, in an order of its own; merge the adapter in PEFT`,
+    );
+    const adapter = await writeAdapter(pair(`${ATTENTION}.${name}`, [24, 8], 1));
+    await expect(openCheckpoint(`${await baseWith([])}+${adapter}`)).rejects.toThrow(
+      `adapts ${ATTENTION}.${name}, whose rows have an order of their own, and the base has queries, keys and values apart, such as ${ATTENTION}`,
+    );
+  });
+});
+
 describe("experts in one tensor", () => {
   it("take the adapters of some of them, [in, out] as in gpt-oss", async () => {
     const stack = seededTensor(`${EXPERTS}.gate_up_proj`, [3, 8, 12], 5, "F32");

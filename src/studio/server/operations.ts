@@ -118,7 +118,8 @@ export const HANDLERS: Handlers = {
     return { file, plan: planPath, isThere: false };
   },
   async "recipe.convert"({ text, layers }) {
-    const found = await parseMergekit(text, { layers: layers ?? undefined });
+    // The notes are comments of the recipe.
+    const found = await parseMergekit(text, { layers: layers ?? undefined, asMergekit: true });
     if (!found) throw usageError("This is not a mergekit configuration: it has no merge_method.");
     return { recipe: JSON.parse(JSON.stringify(found.recipe)), notes: [...found.notes] };
   },
