@@ -162,6 +162,10 @@ const sections = [
     "RunInput",
     "What to train, from which base, on which data: the fields of a run file.",
   ),
-  fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
 ];
 writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);
+const plan = [
+  'import type { LayerSelection, Parameter, Source } from "../verbs/inputs.js";',
+  fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
+];
+writeFileSync(join(folder, "experiment", "inputs.d.ts"), `${plan.join("\n\n")}\n`);

@@ -1,8 +1,7 @@
-// Recipes, runs and plans as code writes them: the fields of the files, as the schemas infer them. A build adds what each
+// Recipes, runs and what verbs take, as code writes them: the fields of the files, as the schemas infer them. A build adds what each
 // field means (types.js).
 import type { RecipeInput } from "../merge/index.js";
 
-export type { ExperimentInput as PlanInput } from "../experiment/index.js";
 export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
 export type { RunInput } from "../train/index.js";
 

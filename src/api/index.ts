@@ -1,0 +1,83 @@
+// The public API: exports of `import ... from "layergraft"`.
+
+export type { PlanInput } from "../experiment/index.js";
+export {
+  type ExperimentProgress,
+  type ExperimentResult,
+  type RunExperimentOptions,
+  runExperiment,
+} from "../experiment/report/index.js";
+export type { CallOptions, Progress } from "../kit/index.js";
+export {
+  CancelledError,
+  CheckpointError,
+  DiskFullError,
+  type ErrorWhere,
+  FormatError,
+  LayergraftError,
+  MismatchError,
+  OutputError,
+  RecipeError,
+  VERSION,
+} from "../kit/index.js";
+export type { Suggestion } from "../merge/analysis/index.js";
+export type { ExtractedModule, ExtractedPart, Extraction } from "../merge/extract/index.js";
+export type {
+  ExecuteOptions as WriteOptions,
+  ExecuteResult as WriteResult,
+  NonFinite,
+  PushResult,
+} from "../merge/output/index.js";
+export type { ChatMessage } from "../text/index.js";
+export {
+  type AnalyzeOptions,
+  type Answer,
+  analyze,
+  type DiffOptions,
+  type DiffResult,
+  diff,
+  type EvaluateOptions,
+  type EvaluateProgress,
+  type EvaluateResult,
+  type ExplainOptions,
+  type ExplainResult,
+  type ExportOptions,
+  type ExportResult,
+  type ExtractOptions,
+  evaluate,
+  explain,
+  exportModel,
+  extract,
+  type GenerateOptions,
+  type InspectResult,
+  inspect,
+  MergePlan,
+  Model,
+  type ModelInput,
+  type ModelServer,
+  type OpenModelOptions,
+  openModel,
+  openPlan,
+  type PlanMergeOptions,
+  type PushOptions,
+  planMerge,
+  push,
+  type RecipeInput,
+  type RunInput,
+  type ScoreOptions,
+  type ServedRequest,
+  type ServeOptions,
+  type Source,
+  type SuggestOptions,
+  serve,
+  suggest,
+  type TaskScore,
+  type TextScore,
+  type TrainOptions,
+  type TrainProgress,
+  type TrainResult,
+  train,
+  type VerifyOptions,
+  type VerifyResult,
+  verify,
+} from "../verbs/index.js";
