@@ -10,11 +10,12 @@ type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
 export const sameFields: [
   Same<Keys<written.RecipeInput>, Keys<inferred.RecipeInput>>,
   Same<keyof written.RunInput, keyof inferred.RunInput>,
+  Same<keyof written.ExtractInput, keyof inferred.ExtractInput>,
   Same<keyof writtenPlan.PlanInput, keyof inferredPlan.PlanInput>,
-] = [true, true, true];
+] = [true, true, true, true];
 
 export const taken = (recipe: written.RecipeInput, run: written.RunInput, plan: writtenPlan.PlanInput) =>
   [recipe, run, plan] satisfies [inferred.RecipeInput, inferred.RunInput, inferredPlan.PlanInput];
 
-export const given = (recipe: inferred.RecipeInput, plan: inferredPlan.PlanInput) =>
-  [recipe, plan] satisfies [written.RecipeInput, writtenPlan.PlanInput];
+export const given = (recipe: inferred.RecipeInput, plan: inferredPlan.PlanInput, extract: inferred.ExtractInput) =>
+  [recipe, plan, extract] satisfies [written.RecipeInput, writtenPlan.PlanInput, written.ExtractInput];

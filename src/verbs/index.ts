@@ -22,8 +22,8 @@ export {
   type TaskScore,
 } from "./evaluate.js";
 export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
-export { type ExtractOptions, extract } from "./extract.js";
-export type { RecipeInput, RecipeOf, RunInput, Source } from "./inputs.js";
+export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
+export type { ExtractInput, RecipeInput, RecipeOf, RunInput, Source } from "./inputs.js";
 export {
   type Answer,
   type GenerateOptions,
