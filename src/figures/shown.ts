@@ -4,8 +4,8 @@ import { type Heatmap, heatmapLines } from "./heatmap.js";
 import { terminalLines } from "./render.js";
 import type { Palette } from "./strip.js";
 
-/** A figure of a report, or one of those that stand alone. */
-export type Shown =
+/** A figure of a report, or one of those that stand alone. `isTight`: directly below the one before. */
+export type Shown = (
   | Figure
   | { readonly kind: "heatmap"; readonly heatmap: Heatmap; readonly perRow?: number }
   | { readonly kind: "text"; readonly lines: readonly string[] }
@@ -13,7 +13,8 @@ export type Shown =
   | {
       readonly kind: "entries";
       readonly entries: readonly { readonly name: string; readonly lines: readonly string[] }[];
-    };
+    }
+) & { readonly isTight?: boolean };
 
 export interface Colours {
   readonly palette: Palette;
@@ -23,7 +24,7 @@ export interface Colours {
 
 /** Lines for a terminal, with an empty one between figures. */
 export function shownLines(shown: readonly Shown[], colours: Colours): string[] {
-  return shown.map((one) => linesOf(one, colours)).flatMap((lines, i) => (i > 0 ? ["", ...lines] : lines));
+  return shown.flatMap((one, i) => [...(i > 0 && !one.isTight ? [""] : []), ...linesOf(one, colours)]);
 }
 
 function linesOf(one: Shown, { palette, hasColours }: Colours): readonly string[] {

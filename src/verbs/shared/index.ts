@@ -4,11 +4,16 @@ export { VERBS } from "../all.js";
 export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
 export { planExport } from "../export.js";
 export { extractVerb } from "../extract.js";
+export { handOverVerb } from "../hand-over.js";
 export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
+export { trainVerb } from "../train.js";
+export { previewExamples } from "../train-preview.js";
 export {
   type Controls,
   callVerb,
   checkInput,
+  type FieldText,
+  type Located,
   type Noted,
   type Verb,
   type VerbOptions,
