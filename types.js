@@ -65,8 +65,9 @@ function unfolded({ $defs = {}, ...file }) {
 }
 
 /** A comment of one field. @param {Schema} schema @param {string} indent */
-function comment({ description, default: value }, indent) {
-  const shown = value === undefined || JSON.stringify(value) === "{}" ? "" : ` Default: \`${JSON.stringify(value)}\`.`;
+function comment({ description, default: value, unset }, indent) {
+  const given = value === undefined || JSON.stringify(value) === "{}" ? unset : `\`${JSON.stringify(value)}\``;
+  const shown = given === undefined ? "" : ` Default: ${given}.`;
   const sentence = String(description ?? "");
   const text = sentence === "" ? shown.trim() : `${sentence[0]?.toUpperCase()}${sentence.slice(1)}.${shown}`;
   return text === "" ? "" : `${indent}/** ${text} */\n`;
@@ -172,19 +173,26 @@ function recipeTypes(file) {
 const folder = resolve(process.argv[2] ?? "dist");
 /** @param {string} room */
 const load = (room) => import(pathToFileURL(join(folder, room, "index.js")).href);
-const [{ recipeJsonSchema }, { runJsonSchema }, { planJsonSchema }] = await Promise.all(
-  ["merge", "train", "experiment"].map(load),
+const RUN = "What to train, from which base, on which data: the fields of a run file.";
+const [{ recipeJsonSchema }, { planJsonSchema }, { VERBS, verbJsonSchema }] = await Promise.all(
+  ["merge", "experiment", "verbs/shared"].map(load),
 );
 const sections = [
   'import type { DataInput } from "../train/data/declaration.js";',
   SHARED,
   ...namedTypes(recipeJsonSchema()),
   ...recipeTypes(recipeJsonSchema()),
-  fileType(
-    unfolded(runJsonSchema()),
-    "RunInput",
-    "What to train, from which base, on which data: the fields of a run file.",
+  .../** @type {{ name: string }[]} */ (VERBS).map((verb) =>
+    fileType(
+      unfolded(verbJsonSchema(verb)),
+      verb.name === "train" ? "RunInput" : `${pascal(verb.name)}Input`,
+      verb.name === "train" ? RUN : `What \`${verb.name}\` takes.`,
+    ),
   ),
-  fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
 ];
 writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);
+const plan = [
+  'import type { LayerSelection, Parameter, Source } from "../verbs/inputs.js";',
+  fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
+];
+writeFileSync(join(folder, "experiment", "inputs.d.ts"), `${plan.join("\n\n")}\n`);

@@ -3,7 +3,7 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
-import { LayergraftError, RecipeError } from "../../kit/index.js";
+import { LayergraftError, type Progress, RecipeError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import {
   analyzeExperts,
@@ -13,21 +13,13 @@ import {
   suggestRecipes,
   trainingSentences,
 } from "../../merge/analysis/index.js";
-import {
-  checkRun,
-  handOverRun,
-  keptNotes,
-  type PreparedRun,
-  RUN_FILES,
-  readTrainingLog,
-  startTrlRun,
-  TRL_FILES,
-  trainRun,
-} from "../../train/index.js";
+import { checkRun, keptNotes, RUN_FILES, readTrainingLog, startTrlRun, TRL_FILES } from "../../train/index.js";
+import { handOverVerb, trainVerb } from "../../verbs/shared/index.js";
 import { FileDigests } from "./file-digests.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
+import { type Planned, runVerb, type VerbStep } from "./run-verb.js";
 import { type AnalyzeStep, type MergeStep, type Step, type TrainStep, WRITTEN_MODEL } from "./step.js";
 import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-state.js";
 
@@ -196,32 +188,28 @@ async function runMerge(step: MergeStep, context: StepContext): Promise<StepResu
 }
 
 async function runTraining(step: TrainStep, context: StepContext): Promise<StepResult> {
-  const { folder, folders, settings, signal, onProgress } = context;
+  const { folder, folders, settings } = context;
   const out = join(folder, "run");
-  const run = checkRun({
+  const fields = {
     ...(withFolders(step.run as never, folders) as unknown as Record<string, unknown>),
     out,
     ...(settings.threads === undefined ? {} : { threads: settings.threads }),
-  });
-  /** Before the first step, so that no hour is spent on a run that leaves its expert at the base. */
-  const onReady = ({ settings: { warmupProblem }, notes }: PreparedRun) => {
-    if (warmupProblem !== undefined) throw RecipeError.at({ field: "schedule.warmup" }, warmupProblem);
-    for (const text of notes) context.note(text);
   };
-  const started = settings.started === undefined ? undefined : new Date(settings.started);
-  const where = { run, folder: settings.folder, started, signal, onReady };
+  const run = checkRun(fields);
+  /** Before the first step, so that no hour is spent on a run that leaves its expert at the base. */
+  const onPlan = ({ settings: { warmupProblem }, notes, warnings }: Planned<typeof trainVerb>) => {
+    if (warmupProblem !== undefined) throw RecipeError.at({ field: "schedule.warmup" }, warmupProblem);
+    for (const text of [...notes, ...warnings]) context.note(text);
+  };
   if (step.trl) {
-    await trainWithTrl(step.trl, out, where, onProgress);
+    await trainWithTrl(step.trl, fields, { ...context, onPlan });
   } else {
     const isBegun = await exists(join(out, RUN_FILES.states));
-    await trainRun({
-      ...where,
-      resume: isBegun,
-      force: !isBegun,
-      onProgress: ({ step: at, steps, loss, tokensPerSecond }) => {
-        const speed = `${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`;
-        onProgress?.(at / steps, `loss ${loss.toFixed(3)}, ${speed}`);
-      },
+    await runVerb(trainVerb, fields, context, {
+      onPlan,
+      ...{ resume: isBegun, force: !isBegun },
+      detail: ({ loss, tokensPerSecond }) =>
+        `loss ${loss.toFixed(3)}, ${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`,
     });
   }
   await keepIfUnchanged(context, out);
@@ -244,23 +232,27 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
 /** Writes the run for TRL, unless an earlier attempt did, and runs it. */
 async function trainWithTrl(
   trl: NonNullable<TrainStep["trl"]>,
-  out: string,
-  where: Pick<Parameters<typeof handOverRun>[0], "run" | "folder" | "started" | "signal" | "onReady">,
-  onProgress: RunStepOptions["onProgress"],
+  run: Readonly<Record<string, unknown>> & { readonly out: string },
+  context: StepContext & Pick<VerbStep<typeof handOverVerb>, "onPlan">,
 ): Promise<void> {
-  const { python, processes, precision, gradient_checkpointing: gradientCheckpointing } = trl;
-  if (!(await exists(join(out, TRL_FILES.entry)))) {
-    await handOverRun({
-      ...where,
-      cluster: { processes, precision, gradientCheckpointing },
-      onWritten: (done, of) => onProgress?.(0, `writing sequences, ${Math.round((100 * done) / of)}%`),
-    });
+  const { python, processes, precision, gradient_checkpointing } = trl;
+  const { signal, onProgress, onPlan } = context;
+  if (!(await exists(join(run.out, TRL_FILES.entry)))) {
+    const input = { ...run, gpus: processes, precision, gradient_checkpointing };
+    const detail = ({ phase, done, total }: Progress) => `${phase}, ${Math.round((100 * done) / total)}%`;
+    // Writing is nothing to training.
+    await runVerb(
+      handOverVerb,
+      input,
+      { ...context, onProgress: (_, what) => onProgress?.(0, what) },
+      { onPlan, detail },
+    );
   }
   await startTrlRun({
-    folder: out,
+    folder: run.out,
     python,
     processes,
-    signal: where.signal,
+    signal,
     onStep: (step, steps, loss) => onProgress?.(step / steps, `loss ${loss}`),
   });
 }

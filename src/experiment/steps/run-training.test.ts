@@ -86,6 +86,8 @@ it("keeps the notes of an attempt in the step's folder, calls with each once, an
   const result = await runStepFolder(folder, { onNote: (note) => notes.push(note) });
   expect(notes).toEqual([
     expect.stringMatching(/^sequence_length is 100000, but the model was trained on at most \d+ positions$/),
+    // A warning about the data.
+    expect.stringMatching(/^rows: 8 of 8 replies end in no end token of the model/),
     expect.stringMatching(/^saving as bfloat16 keeps \d+\.\d% of the changed elements; .+ Set save_dtype: float32/),
   ]);
   expect(result.notes).toEqual(["of the attempt before", ...notes]);

@@ -225,6 +225,8 @@ test("train takes the fields of a run file and chooses a learning rate where non
   expect({ steps: result.steps, seen }).toEqual({ steps: 2, seen: [0.5, 1] });
   expect(result.notes).toEqual([
     expect.stringMatching(/^learning rate [\de.-]+ is the default for full fine-tuning of/),
+  ]);
+  expect(result.warnings).toEqual([
     expect.stringMatching(/^saving as bfloat16 keeps \d+\.\d% of the changed elements/),
   ]);
   expect((await inspect(result.last)).layers).toBe(8);

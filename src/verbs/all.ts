@@ -1,0 +1,6 @@
+// Every verb that is a value, in the order of the docs.
+import { extractVerb } from "./extract.js";
+import { trainVerb } from "./train.js";
+import type { Verb } from "./verb.js";
+
+export const VERBS: readonly Verb[] = [trainVerb, extractVerb] as unknown as readonly Verb[];
