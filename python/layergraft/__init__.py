@@ -1,0 +1,1 @@
+"""Merge fine-tuned language models."""
