@@ -68,8 +68,9 @@ function unfolded({ $defs = {}, ...file }) {
 }
 
 /** A comment of one field. @param {Schema} schema @param {string} indent */
-function comment({ description, default: value }, indent) {
-  const shown = value === undefined || JSON.stringify(value) === "{}" ? "" : ` Default: \`${JSON.stringify(value)}\`.`;
+function comment({ description, default: value, unset }, indent) {
+  const given = value === undefined || JSON.stringify(value) === "{}" ? unset : `\`${JSON.stringify(value)}\``;
+  const shown = given === undefined ? "" : ` Default: ${given}.`;
   const sentence = String(description ?? "");
   const text = sentence === "" ? shown.trim() : `${sentence[0]?.toUpperCase()}${sentence.slice(1)}.${shown}`;
   return text === "" ? "" : `${indent}/** ${text} */\n`;
@@ -150,8 +151,8 @@ function recipeTypes(file) {
 const folder = resolve(process.argv[2] ?? "dist");
 /** @param {string} room */
 const load = (room) => import(pathToFileURL(join(folder, room, "index.js")).href);
-const [{ recipeJsonSchema }, { runJsonSchema }, { planJsonSchema }] = await Promise.all(
-  ["merge", "train", "experiment"].map(load),
+const [{ recipeJsonSchema }, { runJsonSchema }, { planJsonSchema }, { VERBS, verbJsonSchema }] = await Promise.all(
+  ["merge", "train", "experiment", "verbs/shared"].map(load),
 );
 const sections = [
   'import type { DataInput } from "../train/data/declaration.js";',
@@ -162,6 +163,13 @@ const sections = [
     "RunInput",
     "What to train, from which base, on which data: the fields of a run file.",
   ),
-  fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
+  .../** @type {{ name: string }[]} */ (VERBS).map((verb) =>
+    fileType(unfolded(verbJsonSchema(verb)), `${pascal(verb.name)}Input`, `What \`${verb.name}\` takes.`),
+  ),
 ];
 writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);
+const plan = [
+  'import type { LayerSelection, Parameter, Source } from "../verbs/inputs.js";',
+  fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
+];
+writeFileSync(join(folder, "experiment", "inputs.d.ts"), `${plan.join("\n\n")}\n`);

@@ -48,7 +48,7 @@ export async function benchmarkRanks(args) {
     for (const linearOnly of [true, false]) {
       for (let rank = 1, full = rank + 1; rank <= full; rank = rank === full ? full + 1 : Math.min(2 * rank, full)) {
         const out = join(folder, `rank-${rank}`);
-        const { bytes, total, modules } = await extract({ base, model, out, rank, linearOnly, force: true });
+        const { bytes, total, modules } = await extract({ base, model, out, rank, linearOnly }, { force: true });
         full = Math.max(...modules.map(({ shape }) => Math.min(...shape)));
         const kind = linearOnly ? "linear weights" : "everything";
         await line(`rank ${rank}, ${kind}`, bytes, total.shares.at(-1) ?? 0, `${base}+${out}`);

@@ -2,4 +2,4 @@
  * The verbs of the library.
  * @module layergraft
  */
-export * from "./verbs/index.js";
+export * from "./api/index.js";

@@ -1,5 +1,7 @@
 // Checked by npm run typecheck: the types of recipes, runs and plans that a build writes (types.js) are those of the schemas.
+import type * as writtenPlan from "../dist/experiment/inputs.js";
 import type * as written from "../dist/verbs/inputs.js";
+import type * as inferredPlan from "../src/experiment/inputs.js";
 import type * as inferred from "../src/verbs/inputs.js";
 
 type Keys<T> = T extends unknown ? keyof T : never;
@@ -8,11 +10,12 @@ type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
 export const sameFields: [
   Same<Keys<written.RecipeInput>, Keys<inferred.RecipeInput>>,
   Same<keyof written.RunInput, keyof inferred.RunInput>,
-  Same<keyof written.PlanInput, keyof inferred.PlanInput>,
-] = [true, true, true];
+  Same<keyof written.ExtractInput, keyof inferred.ExtractInput>,
+  Same<keyof writtenPlan.PlanInput, keyof inferredPlan.PlanInput>,
+] = [true, true, true, true];
 
-export const taken = (recipe: written.RecipeInput, run: written.RunInput, plan: written.PlanInput) =>
-  [recipe, run, plan] satisfies [inferred.RecipeInput, inferred.RunInput, inferred.PlanInput];
+export const taken = (recipe: written.RecipeInput, run: written.RunInput, plan: writtenPlan.PlanInput) =>
+  [recipe, run, plan] satisfies [inferred.RecipeInput, inferred.RunInput, inferredPlan.PlanInput];
 
-export const given = (recipe: inferred.RecipeInput, plan: inferred.PlanInput) =>
-  [recipe, plan] satisfies [written.RecipeInput, written.PlanInput];
+export const given = (recipe: inferred.RecipeInput, plan: inferredPlan.PlanInput, extract: inferred.ExtractInput) =>
+  [recipe, plan, extract] satisfies [written.RecipeInput, writtenPlan.PlanInput, written.ExtractInput];

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { openCheckpoint } from "../src/formats/checkpoint/index.js";
+import { type ChatMessage, openModel } from "../src/index.js";
 import { loadChatTemplate, loadTokenizer } from "../src/text/index.js";
-import { type ChatMessage, openModel } from "../src/verbs/index.js";
 
 const file = process.env.LAYERGRAFT_REAL_MODEL;
 const { texts, chats } = JSON.parse(

@@ -9,6 +9,7 @@ export {
   runOpened,
   statusOf,
 } from "./experiment.js";
+export type { PlanInput } from "./inputs.js";
 export { parsePlan, readPlan } from "./plan/plan-file.js";
 export { type ExperimentInput, type ExperimentPlan, planFields, planJsonSchema } from "./plan/plan-schema.js";
 export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";

@@ -1,7 +1,7 @@
 export { changeOf, comparedChanges } from "./compared-changes.js";
 export { hasDefaultLayers, LAYER_COUNTS, presetLayers } from "./layer-owner.js";
 export { METHODS } from "./methods/index.js";
-export type { SourceRecipe } from "./methods/method.js";
+export { type SourceRecipe, sourceField } from "./methods/method.js";
 export { STATISTICS, type StatisticsKind } from "./methods/source-fields.js";
 export { type SwapRecipe, swapInWords, swapOwners } from "./methods/swap.js";
 export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";

@@ -1,27 +1,5 @@
-// The public API: exports of `import ... from "layergraft"`.
+// The verbs of the library, as functions.
 
-export type { CallOptions, Progress } from "../kit/index.js";
-export {
-  CancelledError,
-  CheckpointError,
-  DiskFullError,
-  type ErrorWhere,
-  FormatError,
-  LayergraftError,
-  MismatchError,
-  OutputError,
-  RecipeError,
-  VERSION,
-} from "../kit/index.js";
-export type { Suggestion } from "../merge/analysis/index.js";
-export type { ExtractedModule, ExtractedPart, Extraction } from "../merge/extract/index.js";
-export type {
-  ExecuteOptions as WriteOptions,
-  ExecuteResult as WriteResult,
-  NonFinite,
-  PushResult,
-} from "../merge/output/index.js";
-export type { ChatMessage } from "../text/index.js";
 export { type AnalyzeOptions, analyze, type SuggestOptions, suggest } from "./analyze.js";
 export {
   type DiffOptions,
@@ -43,15 +21,9 @@ export {
   evaluate,
   type TaskScore,
 } from "./evaluate.js";
-export {
-  type ExperimentProgress,
-  type ExperimentResult,
-  type RunExperimentOptions,
-  runExperiment,
-} from "./experiment.js";
 export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
-export { type ExtractOptions, extract } from "./extract.js";
-export type { PlanInput, RecipeInput, RunInput, Source } from "./inputs.js";
+export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
+export type { ExtractInput, RecipeInput, RecipeOf, RunInput, Source } from "./inputs.js";
 export {
   type Answer,
   type GenerateOptions,

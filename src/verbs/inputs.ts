@@ -1,10 +1,15 @@
-// Recipes, runs and plans as code writes them: the fields of the files, as the schemas infer them. A build adds what each
+// Recipes, runs and what verbs take, as code writes them: the fields of the files, as the schemas infer them. A build adds what each
 // field means (types.js).
+import type { z } from "zod";
+import type { AsWritten } from "../kit/settings/index.js";
 import type { RecipeInput } from "../merge/index.js";
+import type { extractSchema } from "./extract.js";
 
-export type { ExperimentInput as PlanInput } from "../experiment/index.js";
 export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
 export type { RunInput } from "../train/index.js";
 
 /** The recipe of one method, such as `RecipeOf<"ties">`. */
 export type RecipeOf<Method extends RecipeInput["method"]> = Extract<RecipeInput, { readonly method: Method }>;
+
+/** What `extract` takes. */
+export type ExtractInput = AsWritten<z.input<typeof extractSchema>>;

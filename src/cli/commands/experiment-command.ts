@@ -18,13 +18,13 @@ import {
   overviewLines,
   programLines,
   progressOf,
+  reportExperiment,
   statusLines,
 } from "../../experiment/report/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
 import { asField, closest, commandLine } from "../../kit/printing/index.js";
-import { reportExperiment } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {
   type CommonOptions,

@@ -13,13 +13,19 @@ import {
   type TuneSettings,
   tunePlan,
 } from "../../experiment/index.js";
-import { type ExperimentReport, outlookLines, overviewLines, RECIPES, REPORT } from "../../experiment/report/index.js";
+import {
+  type ExperimentReport,
+  outlookLines,
+  overviewLines,
+  RECIPES,
+  REPORT,
+  reportExperiment,
+} from "../../experiment/report/index.js";
 import { canonicalJson, exists, isFile, writeFileAtomically } from "../../kit/files/index.js";
 import { isObject, OutputError, usageError } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";
 import { openSettings, readSettingsText, yamlText } from "../../kit/settings/index.js";
 import { inspect } from "../../verbs/index.js";
-import { reportExperiment } from "../../verbs/shared/index.js";
 import { asTyped } from "../shared/command-name.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {

@@ -222,7 +222,7 @@ export const withCommonOptions = adding<CommonOptions>((command) =>
 );
 
 /** @param memory the default, as it is written */
-const workOptions = (memory: string) =>
+export const workOptions = (memory: string) =>
   adding<WorkOptions>((command) =>
     withCommonOptions(
       command

@@ -1,7 +1,7 @@
 import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
 import { commandLine, formatBytes, plural } from "../../kit/printing/index.js";
-import { checkPush, pushNotes } from "../../merge/output/index.js";
-import { type PushOptions, type PushResult, push } from "../../verbs/index.js";
+import { checkPush, type PushResult, pushNotes } from "../../merge/output/index.js";
+import { type PushOptions, push } from "../../verbs/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 import { adding } from "./typed.js";
 

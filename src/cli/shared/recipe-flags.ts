@@ -13,13 +13,13 @@ export type RecipeFlags = Readonly<Record<string, readonly (string | readonly [f
 type Fields = Readonly<Record<string, unknown>>;
 
 const PLACEHOLDERS: Readonly<Record<string, string>> = {
-  ...{ source: "source", layers: "list" },
+  ...{ source: "source", folder: "folder", file: "file", task: "task", layers: "list" },
   ...{ number: "n", "whole number": "n", "true or false": "bool" },
 };
 
 /** A flag for a field, with the schema's words. @param flag its name, and what is in the help in place of a value */
 export function fieldOption(
-  { type, default: fallback, description }: SchemaField,
+  { type, default: fallback, unset, description }: SchemaField,
   flag: string,
   value?: string,
 ): Option {
@@ -27,7 +27,7 @@ export function fieldOption(
     `--${flag}${value ?? ` <${PLACEHOLDERS[type] ?? "value"}>`}`,
     description.replaceAll("`", ""),
   );
-  const shown = typeof fallback === "string" || fallback === undefined ? fallback : JSON.stringify(fallback);
+  const shown = typeof fallback === "string" || fallback === undefined ? (fallback ?? unset) : JSON.stringify(fallback);
   return option.default(undefined, shown);
 }
 
@@ -78,26 +78,29 @@ function withField(recipe: Fields, path: string, value: unknown): Fields {
 
 const nameOf = (flag: string) => flag.replaceAll("_", "-");
 
-function flagOf(flag: string, field: SchemaField, check: (value: unknown) => Problem | undefined): Option {
+function flagOf(flag: string, field: SchemaField, check: Check): Option {
   const { type, choices, required } = field;
   if (type === "true or false") return fieldOption({ ...field, default: undefined }, nameOf(flag), "");
   const option = fieldOption(field, nameOf(flag)).makeOptionMandatory(required);
   if (choices) return option.choices(choices);
-  return option.argParser((text) => {
-    const value = readValue(type, text);
-    const problem = check(value);
-    if (problem) {
-      const place = problem.path.at(-1);
-      const isElement = Array.isArray(value) && typeof place === "number";
-      throw new InvalidArgumentError(
-        `${isElement ? `Value ${place + 1} (${value[place]})` : "It"} ${problem.message}.`,
-      );
-    }
-    return value;
-  });
+  return option.argParser((text) => checked(readValue(type, text), check));
 }
 
-function readValue(type: string, text: string): unknown {
+/** Finds the first problem of a flag's value. */
+export type Check = (value: unknown) => Problem | undefined;
+
+/** The value of a flag. @throws InvalidArgumentError in a sentence of the schema */
+export function checked<T>(value: T, check: Check): T {
+  const problem = check(value);
+  if (!problem) return value;
+  const place = problem.path.at(-1);
+  const isElement = Array.isArray(value) && typeof place === "number";
+  const message = `${isElement && value.length > 1 ? `Value ${place + 1} (${value[place]})` : "It"} ${problem.message}`;
+  throw new InvalidArgumentError(message.endsWith(".") ? message : `${message}.`);
+}
+
+/** A value as its field's type reads the text. */
+export function readValue(type: string, text: string): unknown {
   // A list as a recipe writes it, or without its brackets.
   const list = /^(?:\[([^[\]]*)\]|([^[\]]*,[^[\]]*))$/
     .exec(text.trim())

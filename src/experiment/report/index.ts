@@ -6,5 +6,12 @@ export { exampleText, experimentPage, flipsFigure, inWords } from "./page.js";
 export { downloadsOn, noteOf, progressOf } from "./progress.js";
 export { findRecipe, RECIPES, REPORT, recipeIn, recipeText } from "./recipes.js";
 export type { ExperimentReport, Lead, Overview, OverviewBar, ReportHeatmap } from "./report-data.js";
+export {
+  type ExperimentProgress,
+  type ExperimentResult,
+  type RunExperimentOptions,
+  reportExperiment,
+  runExperiment,
+} from "./run-experiment.js";
 export { Sheet } from "./score-sheet.js";
 export { overviewLines } from "./tables.js";

@@ -22,6 +22,8 @@ export interface SchemaField {
   readonly required: boolean;
   /** Undefined where there is none. */
   readonly default?: unknown;
+  /** What holds where the field is not given, in words: `meta({ unset })`. */
+  readonly unset?: string;
   readonly description: string;
 }
 
@@ -65,6 +67,7 @@ function fieldsWithin(json: JsonSchema, prefix: string, closed: ReadonlySet<stri
       ...(Array.isArray(field.enum) ? { choices: field.enum.map(String) } : {}),
       required: required.has(key),
       ...(isShown(field.default) ? { default: field.default } : {}),
+      ...(typeof field.unset === "string" ? { unset: field.unset } : {}),
       description: String(field.description ?? ""),
     };
     return [shown, ...(closed.has(name) ? [] : fieldsWithin(field, name, closed))];

@@ -50,7 +50,7 @@ const SMALL_ELEMENTS = 2 ** 20;
 /**
  * Extracts an adapter and writes it as PEFT does, with a model card, extraction.json and heatmap.svg: float32 factors, equal
  * for any number of threads. Weights are streamed, so memory holds sketches of them and their factors.
- * @throws RecipeError if rank or energy is out of range, or the base has an adapter
+ * @throws RecipeError if the base has an adapter
  * @throws MismatchError if the models do not fit together, or a change cannot be in an adapter
  * @throws CheckpointError if nothing changed, or values are infinite or NaN
  * @throws OutputError if the folder exists and may not be replaced

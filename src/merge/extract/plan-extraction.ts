@@ -53,15 +53,11 @@ export interface OpenedModels {
 }
 
 /**
- * @throws RecipeError if rank or energy is out of range, a pattern matches no tensor, or the base has an adapter
+ * @throws RecipeError if a pattern matches no tensor, or the base has an adapter
  * @throws MismatchError if the models do not fit together
  */
 export async function openModels(options: ExtractOptions): Promise<OpenedModels> {
-  const { base, model, folder = ".", rank, energy, include = ["*"], exclude = [] } = options;
-  if (rank !== undefined && !(Number.isSafeInteger(rank) && rank >= 1))
-    throw RecipeError.at({ field: "rank" }, "rank must be a whole number from 1");
-  if (energy !== undefined && !(energy > 0 && energy <= 1))
-    throw RecipeError.at({ field: "energy" }, "energy must be above 0 and at most 1");
+  const { base, model, folder = ".", include = ["*"], exclude = [] } = options;
   const builder = new OperandBuilder(folder, options.hub);
   await builder.open(base, "base", { isBase: true });
   const { source, notes } = await resolveSource(model, folder);

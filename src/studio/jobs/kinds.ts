@@ -1,18 +1,11 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
 import { join, resolve } from "node:path";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
+import { type ExperimentProgress, runExperiment } from "../../experiment/report/index.js";
 import { usageError } from "../../kit/index.js";
 import { analyzeExperts, pageData, suggestRecipes, writeAnalysis } from "../../merge/analysis/index.js";
 import { pushNotes, writeNotes } from "../../merge/output/index.js";
-import {
-  analyze,
-  type ExperimentProgress,
-  exportModel,
-  openModel,
-  planMerge,
-  push,
-  runExperiment,
-} from "../../verbs/index.js";
+import { analyze, exportModel, openModel, planMerge, push } from "../../verbs/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress, Written } from "../protocol/index.js";

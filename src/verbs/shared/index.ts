@@ -1,7 +1,21 @@
 // What the command line takes of the verbs beside the public API: their parts, to show a plan before it is carried out.
 
+export { VERBS } from "../all.js";
 export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
-export { reportExperiment } from "../experiment.js";
 export { planExport } from "../export.js";
+export { extractVerb } from "../extract.js";
 export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
+export {
+  type Controls,
+  callVerb,
+  checkInput,
+  type Noted,
+  type Verb,
+  type VerbOptions,
+  verbFields,
+  verbFunction,
+  verbJsonSchema,
+  type WorkOptions,
+  withHub,
+} from "../verb.js";
 export { type MemoryRow, type MemoryTable, memoryTable } from "./memory-table.js";

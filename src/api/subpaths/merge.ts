@@ -22,4 +22,4 @@ export {
   recipeJsonSchema,
 } from "../../merge/index.js";
 export { readMergekit } from "../../merge/mergekit/index.js";
-export type { RecipeOf } from "../inputs.js";
+export type { RecipeOf } from "../../verbs/index.js";

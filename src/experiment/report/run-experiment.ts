@@ -1,17 +1,20 @@
+// Runs an experiment and writes its report.
 import { join } from "node:path";
+import type { CallOptions, Progress } from "../../kit/index.js";
 import {
   type Experiment,
   type ExperimentStatus,
   type OpenOptions,
   openExperiment,
-  type RunEvent,
-  type RunSummary,
   runOpened,
   statusOf,
-} from "../experiment/index.js";
-import { type ExperimentReport, gatherReport, REPORT, writeReport } from "../experiment/report/index.js";
-import type { CallOptions, Progress } from "../kit/index.js";
-import type { PlanInput } from "./inputs.js";
+} from "../experiment.js";
+import type { PlanInput } from "../inputs.js";
+import type { RunEvent, RunSummary } from "../run/run-experiment.js";
+import { writeReport } from "./files.js";
+import { gatherReport } from "./gather.js";
+import { REPORT } from "./recipes.js";
+import type { ExperimentReport } from "./report-data.js";
 
 /**
  * Progress of an experiment. First models on the hub are downloaded, if there are any; then `done` and `total` count the

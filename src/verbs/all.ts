@@ -1,0 +1,5 @@
+// Every verb that is a value, in the order of the docs.
+import { extractVerb } from "./extract.js";
+import type { Verb } from "./verb.js";
+
+export const VERBS: readonly Verb[] = [extractVerb] as unknown as readonly Verb[];
