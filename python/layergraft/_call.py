@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -36,18 +35,18 @@ class LayergraftError(Exception):
 
 
 class Result(dict[str, Any]):
-    """What a call gives: a mapping whose fields are attributes, too."""
+    """What a call gives: a mapping as the command's JSON has it, whose fields are attributes in Python's spelling, too."""
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        for key in (name, _camel(name)):
+            if key in self:
+                return self[key]
+        raise AttributeError(name)
 
 
-def snake(name: str) -> str:
-    """`maxNewTokens` is `max_new_tokens` in Python."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+def _camel(name: str) -> str:
+    first, *rest = name.rstrip("_").split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 class _Bars:
@@ -92,7 +91,6 @@ class Call:
     """A verb at work. Its events are lines of JSON; leaving it ends the child."""
 
     def __init__(self, verb: str, request: Mapping[str, Any]) -> None:
-        # A group of its own on Windows; elsewhere Ctrl-C reaches the child as it reaches this process.
         self._child = subprocess.Popen(
             command("dist/calls/main.js"),
             stdin=subprocess.PIPE,
@@ -112,7 +110,7 @@ class Call:
         child = self._child
         if child.poll() is None and kind is not None:
             # What it was writing is removed, or kept to be resumed, before it ends.
-            child.send_signal(signal.SIGTERM if os.name == "posix" else signal.SIGTERM)
+            child.send_signal(signal.SIGTERM)
         assert child.stdin is not None and child.stdout is not None
         child.stdin.close()
         child.stdout.close()
@@ -121,17 +119,13 @@ class Call:
     def events(self) -> Iterator[tuple[str, Any]]:
         assert self._child.stdout is not None
         for line in self._child.stdout:
-            for kind, value in json.loads(line, object_hook=_result).items():
+            for kind, value in json.loads(line, object_hook=Result).items():
                 if kind == "error":
                     raise _error(value)
                 yield kind, value
                 if kind == "result":
                     return
         raise LayergraftError(f"layergraft ended without a result (status {self._child.wait()})", "ended")
-
-
-def _result(mapping: dict[str, Any]) -> Result:
-    return Result({snake(name): value for name, value in mapping.items()})
 
 
 def _error(value: Mapping[str, Any]) -> LayergraftError:

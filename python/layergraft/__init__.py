@@ -1,1 +1,0 @@
-"""Merge fine-tuned language models."""
