@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import { writeExample } from "../src/demo/index.js";
-import { temporaryFolder } from "./support/checkpoints.js";
+import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, FAILED, layergraft, MAIN, start, WRONG_USAGE } from "./support/command.js";
 
 const cwd = join(temporaryFolder(), "example");
@@ -41,6 +41,27 @@ describe.each(CASES)("init %s", { tags: ["slow"] }, (kind, flags, check) => {
     const ran = await layergraft(check, { cwd });
     expect({ status: ran.status, stderr: ran.status === DONE ? "" : ran.stderr }).toEqual({ status: DONE, stderr: "" });
   });
+});
+
+test("a swap has the paper's numbers of layers, in proportion to the depth", async () => {
+  const numbers = async (depth: number) => {
+    const model = join(cwd, `of-${depth}-layers`);
+    await writeTiny(model, { layers: depth });
+    const flags = ["--task", model, "--language", model];
+    await layergraft(["init", "recipe", ...flags, "--out", "depth.yaml", "--force"], { cwd });
+    const more = ["--base", model, "--code", "sw", "--tasks", "quiz.yaml", "--out", "depth-plan.yaml", "--force"];
+    await layergraft(["init", "plan", ...flags, ...more], { cwd });
+    const [recipe, plan] = ["depth.yaml", "depth-plan.yaml"].map((file) => readFileSync(join(cwd, file), "utf8"));
+    return [...(recipe?.match(/^# (?:bottom|top): \d+/gm) ?? []), ...(plan?.match(/(?:grid|default): \{.*\}/g) ?? [])];
+  };
+  expect(await numbers(30)).toEqual([
+    ...["# bottom: 5", "# top: 2"],
+    ...["grid: { bottom: [3, 5, 7], top: [0, 2, 4] }", "default: { bottom: 5, top: 2 }"],
+  ]);
+  expect(await numbers(8)).toEqual([
+    ...["# bottom: 1", "# top: 1"],
+    ...["grid: { bottom: [1, 2], top: [0, 1, 2] }", "default: { bottom: 1, top: 1 }"],
+  ]);
 });
 
 test("a task whose right answers are words compares lines, and numbers numbers", async () => {

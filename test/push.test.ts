@@ -189,11 +189,17 @@ describe("a merge of models on the hub", () => {
     expect(uploads()).toEqual([]);
   });
 
-  it("of a dry run without a network says that nothing was sent", async () => {
-    const env = { HF_ENDPOINT: "http://127.0.0.1:9", HF_HOME: at("no-home"), HF_TOKEN: "" };
-    const { status, stderr } = await run(["push", at("merged"), "org/model", "--dry-run"], env);
-    expect(status).not.toBe(DONE);
-    expect(stderr).toMatch(/^error: org\/model could not be read at .*\. Nothing was sent\.$/m);
+  it.each([
+    ["without a network", { HF_ENDPOINT: "http://127.0.0.1:9", HF_HUB_OFFLINE: "" }],
+    ["with HF_HUB_OFFLINE", { HF_HUB_OFFLINE: "1" }],
+  ])("of a dry run %s lists every file", async (_, more) => {
+    const env = { HF_HOME: at("no-home"), HF_TOKEN: "", ...more };
+    const { status, stdout, stderr } = await run(["push", at("merged"), "org/model", "--dry-run"], env);
+    expect(status).toBe(DONE);
+    expect(stdout).toMatch(/^send {6}model-00001-of-00007\.safetensors$/m);
+    expect(stdout).toMatch(/^Would push to http.*\/org\/model: \d+ files/m);
+    expect(stderr).toContain("note: the hub was not reached, so files that it may have already are listed, too\n");
+    expect(stderr).toMatch(/README\.md does not say license and base_model, as the models do not\./);
   });
 
   it("is not begun if it could not be pushed", async () => {

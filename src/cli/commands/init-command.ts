@@ -3,9 +3,12 @@ import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { Argument, type Command } from "commander";
+import type { Document } from "yaml";
 import { isFile, writeFileAtomically } from "../../kit/files/index.js";
 import { CancelledError, OutputError, usageError } from "../../kit/index.js";
+import { presetLayers } from "../../merge/index.js";
 import { formatOfName, readRows } from "../../train/data/index.js";
+import { inspect } from "../../verbs/index.js";
 import { type CommonOptions, info, printJson, withCommonOptions } from "../shared/output.js";
 import { checkpointFolders } from "../shared/sources.js";
 
@@ -97,6 +100,16 @@ async function writeInitial(kind: string, options: InitOptions): Promise<void> {
   for (const [blank, answer] of await fillIn(kind, blanks, options)) {
     document.setIn(blank.at, blank.write?.(answer) ?? answer);
   }
+  if (kind === "recipe" || kind === "plan") {
+    const model = String(document.getIn(blanks[0]?.at ?? []));
+    const depth = await depthOf(model);
+    if (depth !== undefined) writeLayers(document, kind, depth);
+    else
+      info(
+        options,
+        `note: ${model} could not be read. Set bottom and top in ${out} for its depth; 8 layers were assumed.`,
+      );
+  }
   if (kind === "task" && !(await isNumeric(document.get("data"), document.get("gold")))) document.set("read", "line");
   const schema = join(dirname(require.resolve("#package.json")), "docs", `${kind}.schema.json`);
   const within = relative(dirname(resolve(out)), schema);
@@ -106,6 +119,32 @@ async function writeInitial(kind: string, options: InitOptions): Promise<void> {
   await writeFileAtomically(out, head + text.replaceAll(`${kind}.yaml`, out));
   if (options.json) printJson({ kind, file: out });
   else info(options, `Wrote ${out}. Its first lines have the commands to try.`);
+}
+
+/** Number of layers; undefined for a model that cannot be read. */
+const depthOf = (source: string): Promise<number | undefined> =>
+  inspect(source).then(
+    ({ layers }) => layers,
+    () => undefined,
+  );
+
+/** Writes how many layers the paper takes of the language expert in a model of this depth, and numbers around it. */
+function writeLayers(document: Document, kind: "recipe" | "plan", depth: number): void {
+  const { bottom, top } = presetLayers(depth);
+  if (kind === "recipe") {
+    document.comment = (document.comment ?? "")
+      .replace(/bottom: \d+/, `bottom: ${bottom}`)
+      .replace(/top: \d+/, `top: ${top}`);
+    return;
+  }
+  const fewest = presetLayers(depth, "paper-smallest");
+  const most = { bottom: bottom + Math.max(1, bottom - fewest.bottom), top: top + Math.max(1, top - fewest.top) };
+  const counts = (field: "bottom" | "top") =>
+    [...new Set([fewest, { bottom, top }, most].map((one) => one[field]))].filter((count) => count < depth);
+  const write = (field: string, value: object) =>
+    document.setIn(["merges", 0, field], document.createNode(value, { flow: true }));
+  write("grid", { bottom: counts("bottom"), top: counts("top") });
+  write("default", { bottom, top });
 }
 
 /** The answers to a kind's questions, from flags or from a terminal. */

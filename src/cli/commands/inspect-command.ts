@@ -10,7 +10,7 @@ export function add(program: Command): void {
   const command = program
     .command("inspect")
     .description(
-      "Show the architecture, layers, parameters, dtypes and shards of a inspection. Reads only headers and configuration, " +
+      "Show the architecture, layers, parameters, dtypes and shards of a checkpoint. Reads only headers and configuration, " +
         "also from the Hugging Face hub.",
     )
     .argument(

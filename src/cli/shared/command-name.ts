@@ -1,7 +1,7 @@
 // Commands in messages, as they must be typed where layergraft was started.
 import { existsSync, realpathSync } from "node:fs";
 import { basename, delimiter, dirname, join, sep } from "node:path";
-import { shellQuote } from "../../kit/printing/index.js";
+import { pythonOf, shellQuote } from "../../kit/printing/index.js";
 
 /** Where and how a process was started. */
 interface Started {
@@ -13,9 +13,15 @@ interface Started {
   readonly platform: string;
 }
 
-/** What starts layergraft again: its name, by npx, or by the path of the file. */
+/** What starts layergraft again: its name, by npx or uvx, or by the path of the file. */
 export function commandName({ argv, real, env, cwd, platform }: Started): string {
   const path = argv[1] ?? "";
+  const python = pythonOf(env);
+  if (python) {
+    if (python.isTemporary) return "uvx layergraft";
+    const isOnPath = (env.PATH ?? "").split(delimiter).includes(python.folder);
+    return isOnPath ? "layergraft" : `${shellQuote(python.path)} -m layergraft`;
+  }
   if (basename(path) === "main.js" && platform !== "win32") return `node ${shellQuote(path)}`;
   // Of another program, or a shim of Windows, the name says what is meant.
   if (basename(path) !== "layergraft") return "layergraft";

@@ -48,8 +48,8 @@ export interface UploadResult {
   readonly url: string;
   /** The commit; the branch's last one if nothing changed, null in a dry run. */
   readonly commit: string | null;
-  /** Whether the repository was created, or would be. */
-  readonly created: boolean;
+  /** Whether the repository was created, or would be; null in a dry run that could not ask the hub. */
+  readonly created: boolean | null;
   /** Paths of the files that were sent. */
   readonly sent: readonly string[];
   /** Paths of the files that were there already. */
@@ -110,11 +110,27 @@ async function openAccess(settings: HubSettings, options: Target & Pick<UploadOp
  * @throws CancelledError when the signal fires
  */
 export async function uploadFiles(settings: HubSettings, options: UploadOptions): Promise<UploadResult> {
+  if (options.dryRun && settings.offline) return unasked(settings, options);
   return attempt(settings, options, async () => {
     const access = await openAccess(settings, options);
-    return upload(settings, access, { ...options, onProgress: seldom(options.onProgress) });
+    return upload(settings, access, { ...options, onProgress: seldom(options.onProgress) }).catch((error: unknown) => {
+      if (options.dryRun && networkReason(error, settings) !== undefined) return unasked(settings, options);
+      throw error;
+    });
   });
 }
+
+/** What a dry run says without a network: every file, as what is there is not known. */
+function unasked({ endpoint }: HubSettings, options: UploadOptions): UploadResult {
+  const { files } = options;
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  const sent = files.map(({ path }) => path);
+  return { url: urlOf(endpoint, options), created: null, sent, unchanged: [], removed: [], bytes, commit: null };
+}
+
+/** The page of a repository or of its branch. */
+const urlOf = (endpoint: string, { name, branch = "main" }: Pick<UploadOptions, "name" | "branch">) =>
+  `${endpoint}/${name}${branch === "main" ? "" : `/tree/${branch}`}`;
 
 async function upload(settings: HubSettings, access: Access, options: UploadOptions): Promise<UploadResult> {
   const { endpoint } = settings;
@@ -149,7 +165,7 @@ async function upload(settings: HubSettings, access: Access, options: UploadOpti
   const paths = new Set(files.map(({ path }) => path));
   const removed = [...there.keys()].filter((path) => !paths.has(path) && isStale?.(path));
   const result = {
-    url: `${endpoint}/${name}${branch === "main" ? "" : `/tree/${branch}`}`,
+    url: urlOf(endpoint, options),
     created,
     sent: sent.map(({ path }) => path),
     unchanged: [...unchanged],

@@ -10,7 +10,25 @@ test.each([
 ])("what an optional package is added with: %s", (_, root, cwd, where) => {
   const exists = (path: string) => path === "/home/ana/project/package.json";
   const given = where === true ? " --prefix /home/ana/project" : where;
-  expect(installCommandAt("node-llama-cpp", { root, cwd, exists })).toBe(
+  expect(installCommandAt("node-llama-cpp", { root, cwd, env: {}, exists })).toBe(
     `npm install${given} --ignore-scripts node-llama-cpp`,
   );
+});
+
+const PIP = "/home/ana/venv/lib/python3.12/site-packages/layergraft/_package";
+
+test.each([
+  [
+    "pip",
+    { LAYERGRAFT_PYTHON: "/home/ana/venv/bin/python" },
+    "/home/ana/venv/bin/python -m pip install 'layergraft[llama]'",
+  ],
+  [
+    "uvx",
+    { LAYERGRAFT_PYTHON: "/home/ana/.cache/uv/archive-v0/1Zh/bin/python", UV: "/usr/bin/uv" },
+    "uvx --from 'layergraft[llama]' layergraft",
+  ],
+])("what an optional package is added with, where layergraft came from Python's registry: %s", (_, env, typed) => {
+  const name = "node-llama-cpp@3.22";
+  expect(installCommandAt(name, { root: PIP, cwd: "/home/ana", env, exists: () => false })).toBe(typed);
 });

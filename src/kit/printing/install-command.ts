@@ -2,18 +2,43 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
+import { own } from "../json.js";
 import { shellQuote } from "./terminal.js";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The Python that started layergraft, if one did (python/layergraft/__main__.py). */
+export function pythonOf(
+  env: Environment = process.env,
+): { readonly path: string; readonly folder: string; readonly isTemporary: boolean } | undefined {
+  const path = env.LAYERGRAFT_PYTHON;
+  if (path === undefined || path === "") return undefined;
+  // uvx runs from an environment in its cache.
+  return { path, folder: dirname(path), isTemporary: env.UV !== undefined && path.includes("archive-v") };
+}
 
 /** Where layergraft is, and where a command would be typed. */
 interface Installed {
   /** The folder of the package layergraft, without links. */
   readonly root: string;
   readonly cwd: string;
+  readonly env: Environment;
   readonly exists: (path: string) => boolean;
 }
 
+/** Extras of the wheel, by the packages of npm that they bring. */
+const EXTRAS: Readonly<Record<string, string>> = { "onnxruntime-node": "engine", "node-llama-cpp": "llama" };
+
 /** @param name of the package, with a version where one is needed */
-export function installCommandAt(name: string, { root, cwd, exists }: Installed): string {
+export function installCommandAt(name: string, { root, cwd, env, exists }: Installed): string {
+  const python = pythonOf(env);
+  const extra = own(EXTRAS, name.replace(/(?<=.)@.*$/, ""));
+  if (python && extra !== undefined) {
+    const wanted = shellQuote(`layergraft[${extra}]`);
+    return python.isTemporary
+      ? `uvx --from ${wanted} layergraft`
+      : `${shellQuote(python.path)} -m pip install ${wanted}`;
+  }
   const packages = dirname(root);
   const isClone = basename(packages) !== "node_modules";
   const project = isClone ? root : dirname(packages);
@@ -26,5 +51,5 @@ export function installCommandAt(name: string, { root, cwd, exists }: Installed)
 /** @see installCommandAt */
 export function installCommand(name: string): string {
   const root = dirname(createRequire(import.meta.url).resolve("#package.json"));
-  return installCommandAt(name, { root, cwd: process.cwd(), exists: existsSync });
+  return installCommandAt(name, { root, cwd: process.cwd(), env: process.env, exists: existsSync });
 }

@@ -7,6 +7,7 @@ import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js
 import { planRecipe } from "../plan/planner.js";
 import { readRecipe } from "../recipe/recipe-file.js";
 import { executePlan } from "./execute-plan.js";
+import { unknownFields } from "./model-card.js";
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex");
 
@@ -79,9 +80,24 @@ it.each(["license: [\n", "license: &a [*a]\n", "license: {a: b}\ndatasets: 3", "
   },
 );
 
+it("says what its models were made from, and asks for what they do not say", async () => {
+  const known = await cardOf("license: mit\nbase_model: org/base", "license: mit\nbase_model: [org/base]");
+  expect(known.front).toMatchObject({ license: "mit", base_model: ["org/base"] });
+  expect(await unknownFields(join(known.root, "out"))).toEqual([]);
+  const { card, root } = await cardOf("license: mit", "language: sw");
+  expect(card).toMatch(/^---\n# base_model: add it; the models do not say theirs\nlicense: mit\n/);
+  expect(await unknownFields(join(root, "out"))).toEqual(["base_model"]);
+});
+
+it("says how to load the model and how to run it", async () => {
+  const { card } = await cardOf("license: mit", "license: mit");
+  expect(card).toContain('path = "out"');
+  expect(card).toContain("\nlayergraft generate out --prompt Habari\nlayergraft serve out\n");
+});
+
 it("has the recipe that reproduces the merge, bit for bit", async () => {
   const { root, card } = await cardOf("license: mit", "license: mit");
-  expect(card).toContain("run `npx layergraft merge recipe.yaml --out out`.");
+  expect(card).toContain("run `layergraft merge recipe.yaml --out out`.");
   writeFileSync(join(root, "recipe.yaml"), /```yaml\n([\s\S]*?)```/.exec(card)?.[1] ?? "");
   const { recipe } = await readRecipe(join(root, "recipe.yaml"));
   await executePlan(await planRecipe(recipe, { folder: root }), { out: join(root, "again") });

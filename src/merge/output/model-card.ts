@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { escapeMarkdown } from "../../figures/index.js";
 import { type Checkpoint, folderName, foldersOf, hubPlace } from "../../formats/checkpoint/index.js";
+import { isHubName } from "../../formats/hub/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
 import { digestOf, digestOfFile, isFile } from "../../kit/files/index.js";
 import { isObject, VERSION } from "../../kit/index.js";
@@ -34,7 +35,7 @@ Made with layergraft ${VERSION} by this recipe:
 ${recipe}
 \`\`\`
 
-To reproduce the merge, save the recipe as \`recipe.yaml\` and run \`npx ${commandLine`merge recipe.yaml --out ${title}`}\`.
+To reproduce the merge, save the recipe as \`recipe.yaml\` and run \`${commandLine`merge recipe.yaml --out ${title}`}\`.
 \`${PROVENANCE_FILE}\` records how each tensor was made; \`layergraft verify\` recomputes them.
 `,
   );
@@ -90,8 +91,10 @@ async function card(
   text: string,
 ): Promise<string> {
   const { yamlText } = await loadYaml();
-  const { licenses, datasets, license } = await inheritedFrom(of.models);
-  const bases = hubNames(of.bases);
+  const { licenses, datasets, license, parents } = await inheritedFrom(of.models);
+  const onHub = hubNames(of.bases);
+  // Of local models, what their own cards say that they were made from.
+  const bases = onHub.length > 0 ? onHub : parents;
   const front = {
     ...license,
     // The hub rejects a name that is not a model's there.
@@ -103,7 +106,44 @@ async function card(
     ...(datasets.length > 0 ? { datasets } : {}),
   };
   const open = licenses.length > 1 ? `\nIts models have different licenses: ${licenses.join(", ")}.\n` : "";
-  return `---\n${yamlText(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}${open}`;
+  const asked = ASKED.filter((field) => !(field in front)).map(
+    (field) => `# ${field}: add it; the models do not say theirs\n`,
+  );
+  return `---\n${asked.join("")}${yamlText(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}${open}\n${useOf(of)}`;
+}
+
+/** How the model is loaded and asked. */
+function useOf({ title, isAdapter }: { readonly title: string; readonly isAdapter: boolean }): string {
+  const path = JSON.stringify(title);
+  const load = isAdapter
+    ? `from peft import AutoPeftModelForCausalLM
+
+model = AutoPeftModelForCausalLM.from_pretrained(${path})  # this folder, or the name of its repository`
+    : `from transformers import AutoModelForCausalLM, AutoTokenizer
+
+path = ${path}  # this folder, or the name of its repository
+model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)`;
+  const source = isAdapter ? `BASE+${title}` : title;
+  return `## Use
+
+\`\`\`python
+${load}
+\`\`\`
+
+\`\`\`sh
+${commandLine`generate ${source} --prompt ${"Habari"}`}
+${commandLine`serve ${source}`}
+\`\`\`
+`;
+}
+
+/** What the hub asks for beside what every card has. */
+const ASKED = ["license", "base_model"];
+
+/** Fields of a model card that the hub asks for and that this one lacks. */
+export async function unknownFields(folder: string): Promise<string[]> {
+  const front = await frontOf(folder);
+  return ASKED.filter((field) => front[field] === undefined);
 }
 
 /** Names on the hub of models and of their adapters, which are models of their own there. */
@@ -194,7 +234,8 @@ async function inheritedFrom(models: readonly Checkpoint[]) {
     .map((fields): Readonly<Record<string, string>> => Object.fromEntries(fields));
   const licenses = [...new Set(licensed.map(({ license, license_name: name = license }) => name))];
   const datasets = [...new Set(cards.flatMap((front) => [front.datasets].flat().flatMap(text)))];
-  return { licenses, datasets, license: licenses.length === 1 ? licensed[0] : {} };
+  const parents = [...new Set(cards.flatMap((front) => [front.base_model].flat().flatMap(text)))].filter(isHubName);
+  return { licenses, datasets, parents, license: licenses.length === 1 ? licensed[0] : {} };
 }
 
 /** The front matter of a folder's model card; empty if there is none that can be read. */

@@ -39,5 +39,18 @@ function keptNotes(kept: ExecuteResult["kept"], plan: Plan, set: SayField): stri
   return [`keeps ${shares.join(" and ")}, because all changes that equal the threshold are kept.${cut}`];
 }
 
-export const pushNotes = ({ leftOut }: PushResult): string[] =>
-  leftOut.length > 0 ? [`not part of the model, so not pushed: ${leftOut.join(", ")}`] : [];
+export function pushNotes({ created, leftOut, unknown }: PushResult): string[] {
+  return [
+    ...(created === null ? ["the hub was not reached, so files that it may have already are listed, too"] : []),
+    ...(leftOut.length > 0 ? [`not part of the model, so not pushed: ${leftOut.join(", ")}`] : []),
+    ...unknownNotes(unknown),
+  ];
+}
+
+/** What the hub asks for and the model card does not say. */
+export const unknownNotes = (fields: readonly string[]): string[] =>
+  fields.length > 0
+    ? [
+        `README.md does not say ${fields.join(" and ")}, as the models do not. Add ${fields.length > 1 ? "them" : "it"} at its top before you publish the model`,
+      ]
+    : [];

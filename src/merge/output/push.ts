@@ -21,6 +21,7 @@ import { checkpointOfRun, INDEX_FILE, openSafetensors, openShards } from "../../
 import { digestOf, exists, isFile, rewrittenJson } from "../../kit/files/index.js";
 import { type CallOptions, CheckpointError, isSystemError, usageError, VERSION } from "../../kit/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
+import { unknownFields } from "./model-card.js";
 import { publicProvenance } from "./provenance.js";
 
 export interface PushTarget {
@@ -47,6 +48,8 @@ export interface PushOptions extends PushTarget, CallOptions {
 export interface PushResult extends UploadResult {
   /** Files and folders that are not part of a model, so that they were not sent. */
   readonly leftOut: readonly string[];
+  /** What the hub asks for and the model card does not say, such as `license`. */
+  readonly unknown: readonly string[];
 }
 
 /**
@@ -83,7 +86,7 @@ export async function pushFolder(folder: string, options: PushOptions): Promise<
     ...published,
     message,
   });
-  return { ...result, leftOut };
+  return { ...result, leftOut, unknown: await unknownFields(folder) };
 }
 
 interface PublishedFiles {

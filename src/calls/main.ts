@@ -1,0 +1,68 @@
+// Carries out one verb for a program in another language: a request as a line of JSON on stdin, events as lines of JSON on stdout.
+import { createInterface } from "node:readline";
+import { CancelledError, isObject, LayergraftError, type Progress, usageError } from "../kit/index.js";
+import { END_SIGNALS } from "../kit/stopping/index.js";
+import { callVerb, VERBS } from "../verbs/shared/index.js";
+
+/** A request; fields of the input and the options are those of the library. */
+interface Request {
+  readonly verb: string;
+  readonly input: unknown;
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Whether to report progress. */
+  readonly progress: boolean;
+}
+
+/** Milliseconds between reports of progress, so that a caller is not busy with them. */
+const PAUSE = 50;
+
+const stop = new AbortController();
+for (const name of END_SIGNALS) process.on(name, () => stop.abort());
+// A caller that is gone reads no result.
+process.stdout.on("error", () => stop.abort());
+
+const lines = createInterface({ input: process.stdin });
+lines.once("line", (line) => void answer(line));
+// The caller keeps its end open while it waits.
+lines.once("close", () => stop.abort());
+
+async function answer(line: string): Promise<void> {
+  try {
+    const { verb: name, input, options, progress } = JSON.parse(line) as Request;
+    const verb = VERBS.find((one) => one.name === name);
+    if (!verb) throw usageError(`${name} is not a verb. Choose one of ${VERBS.map((one) => one.name).join(", ")}.`);
+    let last = 0;
+    const onProgress = (event: Progress) => {
+      const now = performance.now();
+      if (now - last < PAUSE && event.done < event.total) return;
+      last = now;
+      write({ progress: event });
+    };
+    const onNote = (note: string) => write({ note });
+    const controls = {
+      ...(isObject(options) ? options : {}),
+      signal: stop.signal,
+      onNote,
+      ...(progress ? { onProgress } : {}),
+    };
+    write({ result: await callVerb(verb, input, controls) });
+  } catch (error) {
+    write({ error: described(stop.signal.aborted ? new CancelledError("Stopped before the end.") : error) });
+    process.exitCode = 1;
+  } finally {
+    lines.close();
+    process.stdin.destroy();
+  }
+}
+
+function write(event: object): void {
+  process.stdout.write(`${JSON.stringify(event)}\n`);
+}
+
+function described(error: unknown): object {
+  if (error instanceof LayergraftError) {
+    const { name, code, message, where } = error;
+    return { name, code, message, where };
+  }
+  return { name: "LayergraftError", code: "internal", message: error instanceof Error ? error.message : String(error) };
+}
