@@ -100,7 +100,7 @@ const FLAGS = new Set(
 const flagsIn = (code: string) =>
   withoutComments(code)
     .split("\n")
-    .map((line) => line.replace(/\bcommandLine`.*|\b(?:layergraft|vllm) [a-z].*|"sbatch".*/, ""))
+    .map((line) => line.replace(/\bcommandLine`.*|\b(?:layergraft|vllm) [a-z].*|\buvx --.*|"sbatch".*/, ""))
     .flatMap((line) => line.match(/(?<![\w-])--[a-z][\w-]*/g) ?? [])
     .filter((flag) => FLAGS.has(flag));
 
