@@ -67,6 +67,7 @@ async function handOver(
   let notes: readonly string[] = [];
   const onReady = (prepared: PreparedRun) => {
     notes = prepared.notes;
+    for (const warning of prepared.warnings) warn(warning);
   };
   const written = await handOverRun({ ...where, run, cluster, onWritten, onReady }).finally(() => display.stop());
   if (flags.json) return printJson({ ...written, notes });

@@ -72,6 +72,14 @@ export function keepFloat(holder: object, key: string | number): void {
   WRITTEN.set(holder, kept.set(String(key), digits.includes("e") ? digits : `${digits}.0`));
 }
 
+/** Keeps of a copy how the numbers that it shares with the original are written. */
+export function carryWritten(from: unknown, to: unknown): void {
+  if (typeof from !== "object" || from === null || typeof to !== "object" || to === null || from === to) return;
+  const kept = WRITTEN.get(from);
+  if (kept) WRITTEN.set(to, new Map([...(WRITTEN.get(to) ?? []), ...kept]));
+  for (const [key, value] of Object.entries(from)) carryWritten(value, (to as Readonly<Record<string, unknown>>)[key]);
+}
+
 /** A value of a list or object; a number with its text where that says more. */
 export function numberIn(holder: object, key: string | number, value: unknown): unknown {
   const text = typeof value === "number" ? WRITTEN.get(holder)?.get(String(key)) : undefined;
