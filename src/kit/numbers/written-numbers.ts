@@ -94,12 +94,13 @@ export function withWritten(mapping: Readonly<Record<string, unknown>>, from: ob
   return Object.fromEntries(Object.entries(mapping).map(([key, value]) => [key, numberIn(from, key, value)]));
 }
 
-/** The JSON of a value, with numbers as they were written. */
-export function stringifyWritten(value: unknown): string {
+/** The JSON of a value, with numbers as they were written. @param indent spaces of each level; default: one line */
+export function stringifyWritten(value: unknown, indent?: number): string {
   const mark = (number: unknown) => (number instanceof WrittenNumber ? `${MARK}${number.text}` : undefined);
-  const json = JSON.stringify({ value }, function (this: Record<string, unknown>, key, plain: unknown) {
+  const replacer = function (this: Record<string, unknown>, key: string, plain: unknown) {
     // toJSON is called before.
     return mark(this[key]) ?? mark(numberIn(this, key, plain)) ?? plain;
-  });
-  return json.slice('{"value":'.length, -1).replaceAll(new RegExp(`"${MARK}([^"]*)"`, "g"), "$1");
+  };
+  const json = JSON.stringify(value, replacer, indent) ?? "";
+  return json.replaceAll(new RegExp(`"${MARK}([^"]*)"`, "g"), "$1");
 }
