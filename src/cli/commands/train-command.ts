@@ -69,7 +69,9 @@ async function handOver(
     notes = prepared.notes;
     for (const warning of prepared.warnings) warn(warning);
   };
-  const written = await handOverRun({ ...where, run, cluster, onWritten, onReady }).finally(() => display.stop());
+  const written = await handOverRun({ ...where, run, cluster, force: flags.force, onWritten, onReady }).finally(() =>
+    display.stop(),
+  );
   if (flags.json) return printJson({ ...written, notes });
   const { folder, sequences, tokens, out, memory } = written;
   print([
