@@ -52,6 +52,7 @@ describe("flags of other programs", () => {
     ["generate -m m -p hi", "generate m -p hi"],
     ["chat -m m --seed 3", "chat m --seed 3"],
     ["merge --config f.yml --out o", "merge f.yml --out o"],
+    ["transplant a --donor b --out o", "transplant a --tokenizer b --out o"],
     ["merge -m f.yml --out o", "merge f.yml --out o"],
     ["merge f.yml o -v", "merge f.yml o --verbose"],
     ["transplant a --tokenizer b --num-threads 2", "transplant a --tokenizer b --threads 2"],
@@ -73,6 +74,9 @@ describe("flags of other programs", () => {
     ["generate m --model n -p hi", "One of them is n, which a flag gives, too."],
     ["tune --lora", "error: unknown option '--lora'\n"],
     ["analyze --model m", "error: unknown option '--model'\n"],
+    ["chat m -p hi", "error: chat asks for lines. To ask once: layergraft generate MODEL --chat --prompt TEXT"],
+    ["swap --base b --experts a,c", "error: Name the two experts: --task EXPERT --language EXPERT.\n"],
+    ["eval m quiz", "Pass a task with --tasks quiz\n"],
     ["generate m -v -p hi", "error: Leave out -v. Progress and notes are printed without it.\n"],
     [
       "transplant a --tokenizer b --weight-scheme barycentric",
