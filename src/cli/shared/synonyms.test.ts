@@ -53,6 +53,7 @@ describe("flags of other programs", () => {
     ["chat -m m --seed 3", "chat m --seed 3"],
     ["merge --config f.yml --out o", "merge f.yml --out o"],
     ["transplant a --donor b --out o", "transplant a --tokenizer b --out o"],
+    ["train r.yaml --dryrun", "train r.yaml --dry-run"],
     ["merge -m f.yml --out o", "merge f.yml --out o"],
     ["merge f.yml o -v", "merge f.yml o --verbose"],
     ["transplant a --tokenizer b --num-threads 2", "transplant a --tokenizer b --threads 2"],
@@ -76,6 +77,8 @@ describe("flags of other programs", () => {
     ["analyze --model m", "error: unknown option '--model'\n"],
     ["chat m -p hi", "error: chat asks for lines. To ask once: layergraft generate MODEL --chat --prompt TEXT"],
     ["swap --base b --experts a,c", "error: Name the two experts: --task EXPERT --language EXPERT.\n"],
+    ["eval m --offline", "error: Leave out --offline. Set HF_HUB_OFFLINE=1 in the environment"],
+    ["convert m.yml --out r.yaml", "error: Leave out --out. convert prints the recipe, so redirect it"],
     ["eval m quiz", "Pass a task with --tasks quiz\n"],
     ["generate m -v -p hi", "error: Leave out -v. Progress and notes are printed without it.\n"],
     [

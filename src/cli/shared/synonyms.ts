@@ -80,6 +80,9 @@ export const FLAG_SYNONYMS: Readonly<Record<string, FlagSynonym>> = {
   temp: { means: ["--temperature"] },
   "ctx-size": { means: ["--context"] },
   device: { says: "Leave out --device. Models run on the CPU. With --provider cuda, the engine runs them on a GPU." },
+  dryrun: { means: ["--dry-run"] },
+  offline: { says: "Leave out --offline. Set HF_HUB_OFFLINE=1 in the environment, and the hub is not asked." },
+  out: { says: "Leave out --out. convert prints the recipe, so redirect it to a file with >.", only: "convert" },
   donor: { means: ["--tokenizer"], only: "transplant" },
   experts: { says: "Name the two experts: --task EXPERT --language EXPERT.", only: "swap" },
   prompt: {
