@@ -66,6 +66,14 @@ it.each([
     "bakllama.yml is a mergekit configuration, not a run. Run: layergraft convert bakllama.yml",
   ],
   [
+    ["merge", "task", "language"],
+    "task is a folder; give a recipe file. To average models: layergraft soup --model task --model OTHER --out FOLDER",
+  ],
+  [
+    ["train", "task"],
+    "task is a folder; give a run file. To train it: layergraft train --base task --data SOURCE --out FOLDER",
+  ],
+  [
     ["train", "axolotl.yml"],
     "axolotl.yml is a configuration of axolotl, not a run. Run: layergraft init run --base task --data rows.jsonl",
   ],

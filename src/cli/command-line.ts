@@ -119,10 +119,10 @@ class ForgivingCommand extends Command {
     const isExcess = message.includes("too many arguments");
     const [first] = firstArgument(this);
     if (isExcess && first !== undefined) return ` One of them is ${first}, which a flag gives, too.`;
-    const takesPrompt = isExcess && this.options.some(({ long }) => long === "--prompt");
-    return takesPrompt
-      ? ` Pass a prompt with --prompt ${shellQuote(this.args.slice(this.registeredArguments.length).join(" "))}`
-      : "";
+    const taken = ["--prompt", "--tasks"].find((flag) => isExcess && this.options.some(({ long }) => long === flag));
+    if (taken === undefined) return "";
+    const what = taken === "--prompt" ? "a prompt" : "a task";
+    return ` Pass ${what} with ${taken} ${shellQuote(this.args.slice(this.registeredArguments.length).join(" "))}`;
   }
 
   override parseOptions(args: string[]): ParseOptionsResult {

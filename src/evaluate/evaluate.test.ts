@@ -23,6 +23,7 @@ import {
 import { completions, type FakeRequest } from "../../test/support/fake-chat-server.js";
 import * as toy from "../../test/support/toy-model.js";
 import { CancelledError, LayergraftError, OutputError } from "../kit/errors.js";
+import { wallClock } from "../text/index.js";
 import type { Backend } from "./backends/backend.js";
 import { evaluate } from "./evaluate.js";
 import { readResults } from "./results/read-results.js";
@@ -438,7 +439,7 @@ describe("a stopped evaluation", () => {
     await run({ tasks: [chat], backend: dated, out, now: first });
     await run({ tasks: [chat], backend: dated, out, now: later, resume: true });
     expect(asked).toEqual([first, first, first, first]);
-    expect(JSON.parse(read("run.json"))).toMatchObject({ started: first.toISOString(), kept: 2 });
+    expect(JSON.parse(read("run.json"))).toMatchObject({ started: wallClock(first), kept: 2 });
     await run({ tasks: [chat], backend: dated, now: later });
     expect(asked.slice(4)).toEqual([later, later]);
   });

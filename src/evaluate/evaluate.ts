@@ -1,5 +1,6 @@
 import { LayergraftError, usageError, VERSION } from "../kit/index.js";
 import { plural } from "../kit/printing/index.js";
+import { wallClock } from "../text/index.js";
 import { checkAbilities, choiceNotes } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
 import { ANSWERS_FILE, ResultFolder } from "./results/folder.js";
@@ -135,7 +136,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     }
     const results: Results = { ...common, tasks };
     await folder?.writeResults(results, shared, {
-      started: now.toISOString(),
+      started: wallClock(now),
       seconds: (performance.now() - start) / 1000,
       node: process.version,
       platform: `${process.platform} ${process.arch}`,

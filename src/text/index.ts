@@ -19,6 +19,7 @@ export {
   tokenBeforeText,
 } from "./prompt-tokens.js";
 export { endOfReply, keepsBeginnings, renderWithSpans } from "./reply-spans.js";
+export { keepStart } from "./run-start.js";
 export { StoppedText } from "./stopped-text.js";
 export { overlap } from "./text-stages.js";
 export { bytesOfPart } from "./token-decoder.js";

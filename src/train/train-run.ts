@@ -28,7 +28,7 @@ import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
 import { resolveSelection } from "./run/selection.js";
 import { requireTrainingMemory } from "./train-memory.js";
-import { type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/write.js";
+import { requireFree, type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions
   extends Pick<TrainOptions, "run" | "resume" | "force" | "signal" | "onResume" | "onProgress" | "onCheckpoint"> {
@@ -114,8 +114,7 @@ async function startOf(out: string): Promise<Date | undefined> {
   return started === undefined ? undefined : new Date(started);
 }
 
-export interface HandOverOptions
-  extends Omit<RunOptions, "resume" | "force" | "onResume" | "onProgress" | "onCheckpoint"> {
+export interface HandOverOptions extends Omit<RunOptions, "resume" | "onResume" | "onProgress" | "onCheckpoint"> {
   readonly cluster?: TrlCluster | undefined;
   /** Called with steps. */
   readonly onWritten?: ((done: number, of: number) => void) | undefined;
@@ -124,19 +123,21 @@ export interface HandOverOptions
 /**
  * Writes a run as a folder for TRL and PEFT, with the same sequences, rates and parts.
  * @throws RecipeError with every field that TRL cannot follow
- * @throws OutputError if the folder is not empty
+ * @throws OutputError if the folder has something else, or `force` is not set
  */
 export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> {
-  const { run, signal, cluster, onReady, onWritten } = options;
+  const { run, signal, cluster, force, onReady, onWritten } = options;
   if (run.lora?.merge) {
     const message = "TRL does not support lora.merge. Merge its adapter afterwards, as FOLDER+ADAPTER.";
     throw RecipeError.at({ field: "lora.merge" }, message);
   }
+  await requireFree(run.out, force);
   const prepared = await prepareRun(options);
   onReady?.(prepared);
   const tokenizer = await loadSourceTokenizer(prepared.source);
   return await writeTrlRun({
     folder: run.out,
+    force,
     training: await trainOptions(prepared, options),
     pad: tokenizer.pad,
     cluster,

@@ -49,11 +49,12 @@ export const handOverVerb: Verb<typeof schema, Result, Progress, TrainPlan> = {
   },
   options: {},
   async run({ gpus, machines, precision, gradient_checkpointing: gradientCheckpointing, ...run }, controls) {
-    const { onProgress, onPlan } = controls;
+    const { force, onProgress, onPlan } = controls;
     let { notes, warnings }: Noted = { notes: [], warnings: [] };
     const written = await handOverRun({
       ...placed(run, controls),
       cluster: { processes: gpus, machines, precision, gradientCheckpointing } satisfies TrlCluster,
+      force,
       onWritten: (done, total) => onProgress?.({ phase: "writing sequences", done, total, unit: "items" }),
       onReady: (prepared) => {
         ({ notes, warnings } = prepared);

@@ -80,6 +80,16 @@ export const FLAG_SYNONYMS: Readonly<Record<string, FlagSynonym>> = {
   temp: { means: ["--temperature"] },
   "ctx-size": { means: ["--context"] },
   device: { says: "Leave out --device. Models run on the CPU. With --provider cuda, the engine runs them on a GPU." },
+  dryrun: { means: ["--dry-run"] },
+  offline: { says: "Leave out --offline. Set HF_HUB_OFFLINE=1 in the environment, and the hub is not asked." },
+  out: { says: "Leave out --out. convert prints the recipe, so redirect it to a file with >.", only: "convert" },
+  donor: { means: ["--tokenizer"], only: "transplant" },
+  experts: { says: "Name the two experts: --task EXPERT --language EXPERT.", only: "swap" },
+  prompt: {
+    says: `chat asks for lines. To ask once: ${commandLine`generate MODEL --chat --prompt TEXT`}`,
+    only: "chat",
+  },
+  p: { says: `chat asks for lines. To ask once: ${commandLine`generate MODEL --chat --prompt TEXT`}`, only: "chat" },
   verbose: { says: "Leave out --verbose. Progress and notes are printed without it." },
   v: { says: "Leave out -v. Progress and notes are printed without it." },
   lora: { says: "Train a LoRA adapter with --method lora.", only: "train" },
@@ -116,13 +126,18 @@ const plain = (flag: string): string => flag.replace(/^--?/, "").toLowerCase().r
 
 const belongsTo = ({ only }: FlagSynonym, command: Command) => only === undefined || only === command.name();
 
+/** A line with another command has its flags. */
+const ANOTHER = /layergraft .*/;
+
 /** What a flag of another program is here: the sentences that name no other flag than those of the command. */
 export function flagSentence(flag: string, command: Command): string | undefined {
   const name = plain(flag);
   const found = Object.hasOwn(FLAG_SYNONYMS, name) ? FLAG_SYNONYMS[name] : undefined;
   if (!found || !("says" in found) || !belongsTo(found, command)) return mergekitSentence(name, command);
   const isThere = (one: string) => plain(one) === name || command.options.some(({ long }) => long === one);
-  const fitting = found.says.split(/(?<=\.) /).filter((text) => (text.match(/--[\w-]+/g) ?? []).every(isThere));
+  const fitting = found.says
+    .split(/(?<=\.) /)
+    .filter((text) => (text.replace(ANOTHER, "").match(/--[\w-]+/g) ?? []).every(isThere));
   return fitting.join(" ") || undefined;
 }
 

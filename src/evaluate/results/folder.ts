@@ -7,12 +7,11 @@ import {
   isFile,
   LockedFolder,
   readBounded,
-  readJsonObject,
   writeFileAtomically,
 } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import { wallClock } from "../../text/index.js";
+import { keepStart } from "../../text/index.js";
 import { AnswerCache } from "../backends/answer-cache.js";
 import type { Results, RunRecord, Sample } from "./result-types.js";
 
@@ -82,10 +81,7 @@ export class ResultFolder extends LockedFolder {
       const wanted = toJson(settings);
       if (await exists(file)) checkSettings(folder.path, await readText(file), wanted);
       else await writeFileAtomically(file, wanted);
-      const record = join(folder.path, RUN_FILE);
-      const before = await startIn(record);
-      folder.#started = before ?? now;
-      if (!before) await writeFileAtomically(record, toJson({ started: wallClock(now) }));
+      folder.#started = await keepStart(join(folder.path, RUN_FILE), now);
       folder.#cache = await AnswerCache.open(join(folder.path, ANSWERS_FILE));
       return folder;
     } catch (error) {
@@ -122,13 +118,6 @@ export class ResultFolder extends LockedFolder {
 async function readText(file: string): Promise<string> {
   if (!(await isFile(file))) return "";
   return readBounded(file, MAX_SETTINGS_BYTES, () => new OutputError(`${file} is too large`, { file })).then(String);
-}
-
-/** The start of an earlier attempt; undefined if there was none, or its record cannot be read. */
-async function startIn(file: string): Promise<Date | undefined> {
-  const { started } = await readJsonObject(file, MAX_SETTINGS_BYTES).catch((): Partial<RunRecord> => ({}));
-  const date = new Date(String(started));
-  return Number.isNaN(date.getTime()) ? undefined : date;
 }
 
 /** Settings of the earlier run and of this one must be the same to the letter; says what differs. */

@@ -102,7 +102,7 @@ export type SamplePrompt =
 
 /** What differs between runs, stored apart from the results. */
 export interface RunRecord {
-  /** When the first attempt began; chat templates that write the date write this one. */
+  /** When the first attempt began, as a wall clock showed it: `2026-01-31T12:00:00`. Chat templates that write the date write this one. */
   readonly started: string;
   /** Of the last attempt. */
   readonly seconds: number;

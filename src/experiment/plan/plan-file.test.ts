@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../kit/errors.js";
+import { stringifyWritten } from "../../kit/numbers/index.js";
 import { defineMethod, modelsField, sourceField } from "../../merge/methods/method.js";
 import { addMethod } from "../../merge/recipe/recipe.js";
 import { checkedRecipes } from "./configurations.js";
@@ -36,6 +37,12 @@ evaluate: { tasks: ["mgsm_{language}", mgsm_en] }
 `;
 
 describe("plans", () => {
+  it("keep floats of chat template variables", () => {
+    const variables = "evaluate: { chat_template_kwargs: { n: 2.0, m: 2 }, ";
+    const { evaluate } = parsePlan(GOOD.replace("evaluate: { ", variables));
+    expect(stringifyWritten(evaluate.chat_template_kwargs)).toBe('{"n":2.0,"m":2}');
+  });
+
   it("are read with every default", () => {
     const plan = parsePlan(GOOD);
     expect(plan.search).toEqual({

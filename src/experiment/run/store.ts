@@ -6,9 +6,10 @@
 //   steps/KEY/job.sh        its job, on Slurm
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
+import { writeFileAtomically } from "../../kit/files/index.js";
+import { stringifyWritten } from "../../kit/numbers/index.js";
 import { visible } from "../../kit/printing/index.js";
-import { wallClock } from "../../text/index.js";
+import { keepStart, wallClock } from "../../text/index.js";
 import type { Results } from "../expand/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";
@@ -30,13 +31,8 @@ export class Store implements Results {
 
   /** When the experiment began: as its folder says, or now. */
   async started(): Promise<string> {
-    const file = join(this.folder, "steps", STARTED_FILE);
-    const { started } = (await exists(file)) ? await readJsonObject(file) : {};
-    if (typeof started === "string" && !Number.isNaN(Date.parse(started))) return started;
-    const now = wallClock(new Date());
     await mkdir(join(this.folder, "steps"), { recursive: true });
-    await writeFileAtomically(file, `${JSON.stringify({ started: now })}\n`);
-    return now;
+    return wallClock(await keepStart(join(this.folder, "steps", STARTED_FILE), new Date()));
   }
 
   /** Path of a model: a folder, or FOLDER+ADAPTER. */
@@ -62,7 +58,7 @@ export class Store implements Results {
     );
     const order: StepOrder = { step, folders, settings };
     await rm(join(folder, STEP_FILES.exit), { force: true });
-    await writeFileAtomically(join(folder, STEP_FILES.order), `${JSON.stringify(order, null, 2)}\n`);
+    await writeFileAtomically(join(folder, STEP_FILES.order), `${stringifyWritten(order, 2)}\n`);
   }
 
   /**

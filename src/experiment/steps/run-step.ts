@@ -4,6 +4,7 @@ import { basename, join, resolve } from "node:path";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
 import { LayergraftError, type Progress, RecipeError } from "../../kit/index.js";
+import { parseWritten } from "../../kit/numbers/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import {
   analyzeExperts,
@@ -51,7 +52,7 @@ export interface StepContext extends RunStepOptions {
  * @throws whatever training, analysis or evaluation throws; then there is no result
  */
 export async function runStepFolder(folder: string, options: RunStepOptions = {}): Promise<StepResult> {
-  const { step, folders, settings } = JSON.parse(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
+  const { step, folders, settings } = parseWritten(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
   const done = await readResult(folder, step.kind);
   if (done) return done;
   // Its holder may be a job that Slurm no longer knows, or a process that has yet to notice that its runner is gone.

@@ -1,1 +1,9 @@
-export { keepFloat, numberIn, parseWritten, stringifyWritten, WrittenNumber, withWritten } from "./written-numbers.js";
+export {
+  carryWritten,
+  keepFloat,
+  numberIn,
+  parseWritten,
+  stringifyWritten,
+  WrittenNumber,
+  withWritten,
+} from "./written-numbers.js";

@@ -72,6 +72,14 @@ export function keepFloat(holder: object, key: string | number): void {
   WRITTEN.set(holder, kept.set(String(key), digits.includes("e") ? digits : `${digits}.0`));
 }
 
+/** Keeps of a copy how the numbers that it shares with the original are written. */
+export function carryWritten(from: unknown, to: unknown): void {
+  if (typeof from !== "object" || from === null || typeof to !== "object" || to === null || from === to) return;
+  const kept = WRITTEN.get(from);
+  if (kept) WRITTEN.set(to, new Map([...(WRITTEN.get(to) ?? []), ...kept]));
+  for (const [key, value] of Object.entries(from)) carryWritten(value, (to as Readonly<Record<string, unknown>>)[key]);
+}
+
 /** A value of a list or object; a number with its text where that says more. */
 export function numberIn(holder: object, key: string | number, value: unknown): unknown {
   const text = typeof value === "number" ? WRITTEN.get(holder)?.get(String(key)) : undefined;
@@ -86,12 +94,13 @@ export function withWritten(mapping: Readonly<Record<string, unknown>>, from: ob
   return Object.fromEntries(Object.entries(mapping).map(([key, value]) => [key, numberIn(from, key, value)]));
 }
 
-/** The JSON of a value, with numbers as they were written. */
-export function stringifyWritten(value: unknown): string {
+/** The JSON of a value, with numbers as they were written. @param indent spaces of each level; default: one line */
+export function stringifyWritten(value: unknown, indent?: number): string {
   const mark = (number: unknown) => (number instanceof WrittenNumber ? `${MARK}${number.text}` : undefined);
-  const json = JSON.stringify({ value }, function (this: Record<string, unknown>, key, plain: unknown) {
+  const replacer = function (this: Record<string, unknown>, key: string, plain: unknown) {
     // toJSON is called before.
     return mark(this[key]) ?? mark(numberIn(this, key, plain)) ?? plain;
-  });
-  return json.slice('{"value":'.length, -1).replaceAll(new RegExp(`"${MARK}([^"]*)"`, "g"), "$1");
+  };
+  const json = JSON.stringify(value, replacer, indent) ?? "";
+  return json.replaceAll(new RegExp(`"${MARK}([^"]*)"`, "g"), "$1");
 }

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { isObject } from "../json.js";
+import { carryWritten } from "../numbers/index.js";
 import { shorten } from "../printing/format.js";
 import { removedAdvice } from "../printing/removed.js";
 import { closest, didYouMean } from "../printing/spelling.js";
@@ -45,7 +46,10 @@ export function formatPath(path: Path): string {
 /** Checks a value; the paths of problems begin with `base`. */
 export function checkSchema<T extends z.ZodType>(schema: T, value: unknown, base: Path = []): Checked<z.output<T>> {
   const parsed = parseInWords(schema, value);
-  if (parsed.success) return { value: parsed.data, problems: [] };
+  if (parsed.success) {
+    carryWritten(value, parsed.data);
+    return { value: parsed.data, problems: [] };
+  }
   const problems = problemsOfIssues(parsed.error.issues, []);
   const fields = problems.some(({ unknown }) => unknown !== undefined) ? schemaFields(schema) : [];
   const under = ({ path, at, ...rest }: Problem): Problem => ({

@@ -46,6 +46,17 @@ const KINDS: readonly {
   { kind: "recipe", has: ["method", "task", "language"], use: (file) => commandLine`merge ${file} --out FOLDER` },
 ];
 
+/** What a model in the place of a file was probably meant for, after the sentence that refuses it. */
+export function folderAdvice(file: string, kind: string): string {
+  const [what, line] =
+    kind === "recipe"
+      ? ["average models", commandLine`soup --model ${file} --model OTHER --out FOLDER`]
+      : kind === "run"
+        ? ["train it", commandLine`train --base ${file} --data SOURCE --out FOLDER`]
+        : [];
+  return line === undefined ? "" : `. To ${what}: ${line}`;
+}
+
 /** @throws RecipeError for a file of data, by its name */
 export function requireSettings(file: string, kind: string): void {
   if (!DATA.test(file)) return;

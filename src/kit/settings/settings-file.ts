@@ -7,7 +7,7 @@ import { readBounded } from "../files/files.js";
 import { isDeeperThan } from "../json.js";
 import { didYouMean } from "../printing/spelling.js";
 import { type Checked, formatProblem, MAX_LEVELS, type Problem } from "./check-schema.js";
-import { requireSettings } from "./file-kinds.js";
+import { folderAdvice, requireSettings } from "./file-kinds.js";
 
 // Well above real files of a few kB; a wrong argument, such as a weight file, is not read whole.
 const MAX_BYTES = 5_000_000;
@@ -41,7 +41,8 @@ export async function readSettingsText(file: string, kind: string): Promise<stri
       );
       throw usageError(`${file} does not exist${hint}`, { file });
     }
-    if (isSystemError(error, "EISDIR")) throw usageError(`${file} is a folder; give a ${kind} file`, { file });
+    if (isSystemError(error, "EISDIR"))
+      throw usageError(`${file} is a folder; give a ${kind} file${folderAdvice(file, kind)}`, { file });
     throw error;
   }
 }

@@ -22,6 +22,7 @@ import {
 } from "yaml";
 import { formatLocated, type LocatedProblem, RecipeError } from "../errors.js";
 import { isDeeperThan } from "../json.js";
+import { keepFloat } from "../numbers/index.js";
 import { shorten } from "../printing/format.js";
 import { formatProblem, MAX_LEVELS, type Problem } from "./check-schema.js";
 import { requireKind } from "./file-kinds.js";
@@ -117,7 +118,22 @@ export function openSettings(text: string, file: string, rules: "YAML 1.2" | "Py
   const value: unknown = withFiniteAliases(file, () => document.toJS({ maxAliasCount: 100 }));
   if (isDeeperThan(value, MAX_LEVELS))
     throw new RecipeError(`${file} nests more than ${MAX_LEVELS} levels deep, or contains itself`, [], { file });
+  keepFloats(document.contents, value);
   return { value, inLines, lineOf };
+}
+
+/** Keeps which whole numbers are written as floats: Python's YAML tells 2.0 from 2. */
+function keepFloats(node: unknown, value: unknown): void {
+  if (typeof value !== "object" || value === null) return;
+  const entries = isMap(node)
+    ? node.items.map((pair): [string, unknown] => [isScalar(pair.key) ? String(pair.key.value) : "", pair.value])
+    : isSeq(node)
+      ? node.items.map((item, i): [string, unknown] => [String(i), item])
+      : [];
+  for (const [key, inner] of entries) {
+    if (!isScalar(inner)) keepFloats(inner, (value as Readonly<Record<string, unknown>>)[key]);
+    else if (typeof inner.value === "number" && /^[^x]*[.eE]/.test(inner.source ?? "")) keepFloat(value, key);
+  }
 }
 
 function distinct(problems: readonly LocatedProblem[]): LocatedProblem[] {

@@ -6,6 +6,7 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
 import { toyTokenizer } from "../../../test/support/toy-tokenizer.js";
 import { makeChatTemplate } from "../../text/index.js";
+import { parseRun } from "../run/run-file.js";
 import { encoderOf, previewOf } from "./encode.js";
 import type { Mapped } from "./example.js";
 import { compileMapping, mappingSchema } from "./mapping.js";
@@ -316,6 +317,13 @@ it("variables of the chat template are given to it, and refused where they would
     return train.sets[0]?.examples.map(({ ids }) => tokenizer.decode([...ids]));
   };
   expect(await prepare({ style: "Brief. " })).toEqual(["Brief. <user>a;<assistant>b;"]);
+  // Floats stay floats, as Python's YAML reads them.
+  const written = "{ style: [2.0, 2, { deep: 30.0e+1 }, 0.5, '2.0'] }";
+  const { data } = parseRun(
+    `base: b\nout: o\ndata: { source: one.jsonl, chat_template_kwargs: ${written} }\nsteps: 1\n`,
+  );
+  const { chat_template_kwargs: variables } = data as { chat_template_kwargs: object };
+  expect(await prepare(variables)).toEqual(["[2.0, 2, {'deep': 300.0}, 0.5, '2.0']<user>a;<assistant>b;"]);
   await expect(prepare({ styl: "x" })).rejects.toThrow("styl is not read by the chat template; did you mean style?");
   await expect(prepare({ style: "x" }, { template: "plain" })).rejects.toThrow(
     "chat_template_kwargs: the data is written without a chat template. Leave them out.",

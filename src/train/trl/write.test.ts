@@ -222,5 +222,18 @@ describe("writeTrlRun", () => {
     await writeFile(join(root, "run", "mine"), "");
     await expect(write()).rejects.toThrow(OutputError);
     expect(await readdir(join(root, "run"))).toEqual(["mine"]);
+    await expect(write({}, { force: true })).rejects.toThrow("contains other files (mine), so it is not replaced");
+  });
+
+  it("replaces a run that was not trained where it is asked to, and no checkpoints", async () => {
+    await mkdir(join(root, "run"));
+    await write();
+    const files = await readdir(join(root, "run"));
+    await expect(write()).rejects.toMatchObject({ where: { option: "force" } });
+    await write({}, { force: true });
+    expect(await readdir(join(root, "run"))).toEqual(files);
+    await mkdir(join(root, "run", "out"));
+    await writeFile(join(root, "run", "out", "adapter_model.safetensors"), "");
+    await expect(write({}, { force: true })).rejects.toThrow("contains other files (out/adapter_model.safetensors)");
   });
 });

@@ -1,17 +1,16 @@
 // Writes a run as a folder for PyTorch: configuration, sequences in training order, and scripts on TRL and PEFT.
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { readSpec } from "../../engine/model/index.js";
 import { type TensorToWrite, writeSafetensors } from "../../formats/safetensors/index.js";
-import { exists, writeFolder } from "../../kit/files/index.js";
+import { checkFolderOutput, namesIn, writeFolder } from "../../kit/files/index.js";
 import {
   CancelledError,
   DTYPE_BY_TORCH_NAME,
   elementCount,
   groupBy,
-  OutputError,
   RecipeError,
   type Shape,
 } from "../../kit/index.js";
@@ -28,8 +27,9 @@ export type TrlRun = Pick<
 >;
 
 export interface WriteTrlOptions {
-  /** Must not exist, or be empty. */
   readonly folder: string;
+  /** Replace a run that was written there, and not trained. Default: false. */
+  readonly force?: boolean | undefined;
   /** Options of `train`. The streams are read to the end of the run. */
   readonly training: TrlRun;
   readonly cluster?: TrlCluster | undefined;
@@ -72,9 +72,7 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   const { training, cluster = {} } = options;
   const folder = resolve(options.folder);
   const base = requireSupported(training, cluster);
-  if ((await exists(folder)) && (await readdir(folder)).length > 0) {
-    throw new OutputError(`${folder} is not empty. Choose another folder.`, { file: folder });
-  }
+  await requireFree(folder, options.force);
   const fill = async (partial: string) => {
     const sequences = await writeSequences(partial, options);
     const { run, holdout, lora: plan } = training;
@@ -103,6 +101,19 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   const written = await writeFolder(folder, "the run", fill, { replace: true });
   const { sequences, tokens } = written;
   return { folder, out: join(folder, TRL_FILES.out), sequences, tokens, memory: memoryOf(training) };
+}
+
+/**
+ * Checks that a run can be written for TRL, before its data are read.
+ * @throws OutputError if the folder has something else, or `force` is not set; checkpoints of TRL are never replaced
+ */
+export async function requireFree(folder: string, force: boolean | undefined): Promise<void> {
+  const isEmpty = (await namesIn(folder))?.length === 0;
+  const { out, ...files } = TRL_FILES;
+  const names: readonly string[] = Object.values(files);
+  await checkFolderOutput({ out: folder, force: force || isEmpty }, [], (path) =>
+    names.includes(path.split("/")[0] ?? ""),
+  );
 }
 
 /** A value that is trained has a gradient and two moments. */
