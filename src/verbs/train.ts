@@ -142,10 +142,14 @@ async function readInput(file: string | undefined, fields: readonly FieldText[])
   const first = resolve(startOf("mask", "mask.from"), run.mask?.from ?? "");
   const mask = run.mask && (await exists(first)) ? { ...run.mask, from: first } : run.mask;
   return {
-    input: { ...run, ...(mask ? { mask } : {}) },
+    input: {
+      ...run,
+      ...(mask ? { mask } : {}),
+      out: isAbsolute(run.out) ? run.out : join(startOf("out"), run.out),
+    },
     folder: startOf("base"),
     dataFolder: startOf("data", "partition"),
-    outFolder: startOf("out"),
+    outFolder: ".",
   };
 }
 

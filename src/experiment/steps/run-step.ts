@@ -216,8 +216,10 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
   const isAdapter = run.method === "lora" && !run.lora?.merge;
   const made = step.trl ? TRL_FILES.out : "";
   const checkpoints = await checkpointsIn(join(out, made), join("run", made));
-  const { kept } = (await readTrainingLog(join(out, made, RUN_FILES.log))).findLast((entry) => entry.kept) ?? {};
-  for (const text of keptNotes(kept)) context.note(text);
+  if (step.trl) {
+    const { kept } = (await readTrainingLog(join(out, made, RUN_FILES.log))).findLast((entry) => entry.kept) ?? {};
+    for (const text of keptNotes(kept)) context.note(text);
+  }
   const last = checkpoints.at(-1);
   if (!last)
     throw new LayergraftError("result", `the training run in ${out} ended without a checkpoint`, { file: out });
