@@ -30,7 +30,9 @@ export type {
 } from "../merge/output/index.js";
 export type { ChatMessage } from "../text/index.js";
 export {
+  type AnalyzeInput,
   type AnalyzeOptions,
+  type AnalyzeResult,
   type Answer,
   analyze,
   type DiffOptions,
@@ -70,7 +72,9 @@ export {
   type ServedRequest,
   type ServeOptions,
   type Source,
+  type SuggestInput,
   type SuggestOptions,
+  type SuggestResult,
   serve,
   suggest,
   type TaskScore,

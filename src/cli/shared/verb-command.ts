@@ -108,10 +108,10 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   }
   const named = { ...field, ...(help === undefined ? {} : { description: help }) };
   if (type === "true or false") return fieldOption(named, flag, "");
-  const isRepeated = type.startsWith("list") && read === undefined;
+  const isRepeated = (type.startsWith("list") || type === "sources by name") && read === undefined;
   const described = {
     ...named,
-    description: `${named.description}${isRepeated ? "; repeatable" : ""}`,
+    description: `${withFlags(verb, named.description)}${isRepeated ? "; repeatable" : ""}`,
     ...(field.unset === undefined ? {} : { unset: withFlags(verb, field.unset) }),
   };
   const option = fieldOption(described, flag, value === undefined ? undefined : ` <${value}>`);
@@ -220,11 +220,11 @@ async function printResult(
     terminal.pushed ? pushResult(terminal.pushed(result, input), flags) : {};
   if (flags.json) {
     const shown = terminal.json ? terminal.json(result, seconds()) : result;
-    return printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
-  }
-  print(linesOf(verb.show(result, input, seconds()), process.stdout));
+    printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
+  } else print(linesOf(verb.show(result, input, seconds()), process.stdout));
   for (const note of result.notes) if (!said.has(note)) info(flags, `note: ${note}`);
   for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, line);
+  if (flags.json) return;
   const { push } = await pushed();
   if (push) printPush(push);
 }

@@ -5,16 +5,9 @@ import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
 import { LayergraftError, type Progress, RecipeError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import {
-  analyzeExperts,
-  changedRowsOf,
-  overlapOf,
-  parseThreshold,
-  suggestRecipes,
-  trainingSentences,
-} from "../../merge/analysis/index.js";
+import { changedRowsOf, overlapOf, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
 import { checkRun, keptNotes, RUN_FILES, readTrainingLog, startTrlRun, TRL_FILES } from "../../train/index.js";
-import { handOverVerb, trainVerb } from "../../verbs/shared/index.js";
+import { analyzeVerb, handOverVerb, trainVerb } from "../../verbs/shared/index.js";
 import { FileDigests } from "./file-digests.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
@@ -269,27 +262,19 @@ async function checkpointsIn(out: string, name: string): Promise<{ path: string;
 }
 
 async function runAnalysis(step: AnalyzeStep, context: StepContext): Promise<StepResult> {
-  const { folders, settings, signal, onProgress } = context;
-  const at = (identity: string) => folders[identity] ?? identity;
-  const experts = Object.entries(step.experts).map(([name, identity]) => [name, at(identity)]);
-  const { analysis } = await analyzeExperts({
-    base: at(step.base),
-    experts: Object.fromEntries(experts),
-    ...(step.threshold === undefined ? {} : { thresholds: [parseThreshold(step.threshold)] }),
-    ...(settings.threads === undefined ? {} : { threads: settings.threads }),
-    ...(signal ? { signal } : {}),
-    onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
-  });
+  const { base, experts, threshold } = step;
+  const input = { base, experts, ...(threshold === undefined ? {} : { thresholds: [threshold] }) };
+  const analysis = await runVerb(analyzeVerb, input, context);
   await context.checkInputs();
   const named = analysis.training.map((one) => ({ ...one, expert: step.names?.[one.expert] ?? one.expert }));
   for (const sentence of trainingSentences(named)) context.note(sentence);
   const shares = analysis.total.experts.map((expert) => expert.shares[0] ?? 0);
-  if (experts.length === 1) {
-    const threshold = analysis.thresholds[0]?.values[0] ?? 0;
+  if (Object.keys(experts).length === 1) {
+    const [value = 0] = analysis.thresholds[0]?.values ?? [];
     return {
       kind: "analyze",
       suggested: [],
-      changed: { threshold, ...changedRowsOf(analysis), total: shares[0] ?? 0 },
+      changed: { threshold: value, ...changedRowsOf(analysis), total: shares[0] ?? 0 },
     };
   }
   const suggested = suggestRecipes({ analysis, sources: { base: "base", task: "task", language: "language" } });

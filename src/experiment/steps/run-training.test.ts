@@ -93,7 +93,7 @@ it("keeps the notes of an attempt in the step's folder, calls with each once, an
 });
 
 it("keeps what the verb warns of the data", async () => {
-  await prepare({ sequence_length: 8 });
+  await prepare({ sequence_length: 11 });
   const { notes } = await runStepFolder(folder);
-  expect(notes).toEqual([expect.stringMatching(/examples are longer than 8 tokens and lose their end/)]);
+  expect(notes).toEqual([expect.stringMatching(/examples are longer than 11 tokens and lose their end/)]);
 });
