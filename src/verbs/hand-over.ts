@@ -67,7 +67,7 @@ export const handOverVerb: Verb<typeof schema, Result, Progress, TrainPlan> = {
       `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.accelerate}`,
       `Start it with: cd ${shellQuote(folder)} && accelerate launch --config_file ${TRL_FILES.accelerate} ${TRL_FILES.entry}`,
       `Checkpoints go to ${out}`,
-      `Weights, gradients and moments take ${formatBytes(memory.bfloat16)} in bfloat16, the default on a GPU, or ${formatBytes(memory.float32)} with float32 weights (--precision mixed), plus activations`,
+      `Weights, gradients and moments take ${formatBytes(memory.bfloat16)} in bfloat16, the default on a GPU, or ${formatBytes(memory.float32)} with float32 weights (precision: mixed), plus activations`,
     ];
     return [{ kind: "text", lines }];
   },

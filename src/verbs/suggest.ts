@@ -95,7 +95,7 @@ export const suggestVerb: Verb<typeof suggestSchema, SuggestResult> = {
     },
     json: ({ suggestions }) => suggestions,
     closing({ suggestions, conclusion }, { out }) {
-      if (out === undefined) return [`${conclusion} Pass --out FOLDER to write them as recipes.`];
+      if (out === undefined) return [`${conclusion} Pass \`out\` FOLDER to write them as recipes.`];
       const first = suggestions[0]?.name ?? "";
       const next = commandLine`merge ${join(out, `${first}.yaml`)} --out ${first}`;
       return [`${conclusion}\nWrote ${plural(suggestions.length, "recipe")} to ${out}; try one: ${next}`];
@@ -117,9 +117,7 @@ async function writeRecipes(out: string, found: readonly Suggestion[]): Promise<
 async function requireEmpty(out: string, name: string): Promise<void> {
   if (!(await exists(out))) return;
   if ((await readdir(out).catch(() => ["?"])).length > 0) {
-    throw new OutputError(`${name} is not empty. Pass --force to write into it, or choose another --out.`, {
-      file: name,
-    });
+    throw new OutputError(`${name} is not empty.`, { file: name, option: "force" });
   }
 }
 

@@ -90,7 +90,7 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
       if (extra?.flags[name]) extra.flags[name](command);
       else if (name === "push") withPushOptions(command);
       else if (name === "dryRun") command.option("--dry-run", plan?.description ?? "");
-      else command.option(`--${name}`, options[name as "force" | "resume"] ?? "");
+      else command.option(`--${name}`, withFlags(verb, options[name as "force" | "resume"] ?? ""));
     }
   }
   return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
@@ -156,6 +156,11 @@ async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): 
       const value = flags[attributeOf(name)];
       return typeof value === "string" ? [[name, value]] : [];
     });
+    if (args[0] === undefined && fields.length === 0) {
+      const { kind } = verb.file;
+      const flags = (verb.terminal.least ?? []).map((field) => `--${field}`);
+      throw usageError(`Missing a ${kind}. Pass a ${kind} file, or ${new Intl.ListFormat("en-GB").format(flags)}.`);
+    }
     return verb.file.read(args[0], fields);
   }
   const { plan, terminal } = verb;
@@ -223,7 +228,7 @@ async function printResult(
     printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
   } else print(linesOf(verb.show(result, input, seconds()), process.stdout));
   for (const note of result.notes) if (!said.has(note)) info(flags, `note: ${note}`);
-  for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, line);
+  for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, withFlags(verb, line));
   if (flags.json) return;
   const { push } = await pushed();
   if (push) printPush(push);

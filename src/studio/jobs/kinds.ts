@@ -11,6 +11,7 @@ import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress, Written } from "../protocol/index.js";
 import { evaluateModels, problemOf, scoreSuggestions } from "./evaluate.js";
+import { runVerb, verbCalled } from "./verbs.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -48,6 +49,7 @@ export type Work<K extends JobKind> = (
 ) => Promise<Result<K>>;
 
 export const KINDS: { readonly [K in JobKind]: Work<K> } = {
+  verb: ({ verb, input, ...how }, place, controls) => runVerb(verbCalled(verb), input, how, place, controls),
   async analyze({ base, experts }, { project, folder }, controls) {
     const named = Object.fromEntries(experts.map(({ name, source }) => [name, source]));
     const input = checkInput(analyzeVerb, { base, experts: named, out: join(folder, ANALYSIS) });
