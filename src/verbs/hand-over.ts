@@ -79,3 +79,6 @@ export const handOverVerb: Verb<typeof schema, Result, Progress, TrainPlan> = {
   },
   terminal: { groups: {}, waitsFor: "this step" },
 };
+
+/** Trains what the verb has written, with the Python that has TRL. */
+export { startTrlRun as startHandedOver } from "../train/index.js";

@@ -6,8 +6,8 @@ import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/file
 import { LayergraftError, type Progress, RecipeError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { changedRowsOf, overlapOf, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
-import { checkRun, keptNotes, RUN_FILES, readTrainingLog, startTrlRun, TRL_FILES } from "../../train/index.js";
-import { analyzeVerb, handOverVerb, trainVerb } from "../../verbs/shared/index.js";
+import { checkRun, keptNotes, RUN_FILES, readTrainingLog, TRL_FILES } from "../../train/index.js";
+import { analyzeVerb, handOverVerb, startHandedOver, trainVerb } from "../../verbs/shared/index.js";
 import { FileDigests } from "./file-digests.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
@@ -243,7 +243,7 @@ async function trainWithTrl(
       { onPlan, detail },
     );
   }
-  await startTrlRun({
+  await startHandedOver({
     folder: run.out,
     python,
     processes,

@@ -5,7 +5,7 @@ export { analyzeVerb, analyzeWithRows } from "../analyze.js";
 export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
 export { planExport } from "../export.js";
 export { extractVerb } from "../extract.js";
-export { handOverVerb } from "../hand-over.js";
+export { handOverVerb, startHandedOver } from "../hand-over.js";
 export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
