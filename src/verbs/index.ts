@@ -23,7 +23,17 @@ export {
 } from "./evaluate.js";
 export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
 export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
-export type { AnalyzeInput, ExtractInput, RecipeInput, RecipeOf, RunInput, Source, SuggestInput } from "./inputs.js";
+export type {
+  AnalyzeInput,
+  ExtractInput,
+  MeasureInput,
+  RecipeInput,
+  RecipeOf,
+  RunInput,
+  Source,
+  SuggestInput,
+} from "./inputs.js";
+export { type MeasureOptions, type MeasureResult, measure } from "./measure.js";
 export {
   type Answer,
   type GenerateOptions,

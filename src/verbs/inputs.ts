@@ -5,6 +5,7 @@ import type { AsWritten } from "../kit/settings/index.js";
 import type { RecipeInput } from "../merge/index.js";
 import type { analyzeSchema } from "./analyze.js";
 import type { extractSchema } from "./extract.js";
+import type { measureSchema } from "./measure.js";
 import type { suggestSchema } from "./suggest.js";
 
 export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
@@ -21,3 +22,6 @@ export type AnalyzeInput = AsWritten<z.input<typeof analyzeSchema>>;
 
 /** What `suggest` takes. */
 export type SuggestInput = AsWritten<z.input<typeof suggestSchema>>;
+
+/** What `measure` takes. */
+export type MeasureInput = AsWritten<z.input<typeof measureSchema>>;

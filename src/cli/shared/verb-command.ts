@@ -226,7 +226,10 @@ async function printResult(
   if (flags.json) {
     const shown = terminal.json ? terminal.json(result, seconds()) : result;
     printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
-  } else print(linesOf(verb.show(result, input, seconds()), process.stdout));
+  } else {
+    const lines = linesOf(verb.show(result, input, seconds()), process.stdout);
+    if (lines.length > 0) print(lines);
+  }
   for (const note of result.notes) if (!said.has(note)) info(flags, `note: ${note}`);
   for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, withFlags(verb, line));
   if (flags.json) return;
