@@ -36,7 +36,7 @@ export function SchemaField({ field, models, value, set }: SchemaFieldProps) {
   const label = field.required ? `${field.name} (required)` : field.name;
   const preset =
     field.default === undefined ? (field.unset ?? "default").replaceAll("`", "") : `default: ${lineOf(field.default)}`;
-  if (field.type === "source" && (value === undefined || typeof value === "string")) {
+  if (field.type === "source" && models.length > 0 && (value === undefined || typeof value === "string")) {
     const isForeign = value !== undefined && !models.some(({ source }) => source === value);
     return (
       <Select

@@ -1,12 +1,12 @@
 // Every command that is a verb, with a form that its schema makes.
 import { useEffect, useState } from "preact/hooks";
-import type { Job, JobInput, VerbFound, VerbReference } from "../../protocol/index.js";
+import { type Job, type JobInput, recipeSource, type VerbFound, type VerbReference } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Cautions, Form } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
 import { SchemaField } from "../components/schema-field.js";
 import { JobOutcome } from "../recipe/outcome.js";
-import { attempt, jobs, settings, useAnswer } from "../store.js";
+import { attempt, jobs, project, settings, useAnswer } from "../store.js";
 
 const isOf = (name: string) => (job: Job) => job.kind === "verb" && (job.input as JobInput<"verb">).verb === name;
 
@@ -42,7 +42,11 @@ function VerbForm({ verb }: { readonly verb: VerbReference }) {
   const before = (job?.input as JobInput<"verb"> | undefined)?.input ?? {};
   const [input, setInput] = useState<Readonly<Record<string, unknown>>>(before);
   const [isForced, force] = useState(false);
-  const models = [...(base === null ? [] : [{ name: "base", source: base }]), ...experts];
+  const models = [
+    ...(base === null ? [] : [{ name: "base", source: base }]),
+    ...experts,
+    ...(project.value?.recipes ?? []).map((name) => ({ name: `recipe ${name}`, source: recipeSource(name) })),
+  ];
   const isRunning = job?.state === "running";
   const start = (resume: boolean) => {
     const given = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined));
