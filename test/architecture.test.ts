@@ -119,7 +119,6 @@ const LEFT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands/eval-command.ts": [
     ...["hubLoader", "loadTasks", "missingTokenizer", "modelBackend", "openTasks", "withoutLogin", "writeHubScores"],
   ],
-  "cli/commands/neurons-command.ts": ["findLanguageNeurons"],
   "cli/shared/merge-run.ts": ["measuredOwnership", "pinsOfRun", "sourceLabels"],
   "cli/shared/push.ts": ["checkPush"],
   "experiment/steps/items.ts": ["hubLoader", "openTasks"],

@@ -2,6 +2,7 @@
 import { analyzeVerb } from "./analyze.js";
 import { extractVerb } from "./extract.js";
 import { measureVerb } from "./measure.js";
+import { neuronsVerb } from "./neurons.js";
 import { suggestVerb } from "./suggest.js";
 import { trainVerb } from "./train.js";
 import type { Verb } from "./verb.js";
@@ -11,5 +12,6 @@ export const VERBS: readonly Verb[] = [
   analyzeVerb,
   suggestVerb,
   measureVerb,
+  neuronsVerb,
   extractVerb,
 ] as unknown as readonly Verb[];

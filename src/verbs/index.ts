@@ -27,6 +27,7 @@ export type {
   AnalyzeInput,
   ExtractInput,
   MeasureInput,
+  NeuronsInput,
   RecipeInput,
   RecipeOf,
   RunInput,
@@ -44,6 +45,7 @@ export {
   type ScoreOptions,
   type TextScore,
 } from "./model.js";
+export { type NeuronsResult, neurons } from "./neurons.js";
 export { MergePlan, openPlan, type PlanMergeOptions, planMerge } from "./plan-merge.js";
 export { type PushOptions, push } from "./push.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";

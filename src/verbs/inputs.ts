@@ -6,6 +6,7 @@ import type { RecipeInput } from "../merge/index.js";
 import type { analyzeSchema } from "./analyze.js";
 import type { extractSchema } from "./extract.js";
 import type { measureSchema } from "./measure.js";
+import type { neuronsSchema } from "./neurons.js";
 import type { suggestSchema } from "./suggest.js";
 
 export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
@@ -25,3 +26,6 @@ export type SuggestInput = AsWritten<z.input<typeof suggestSchema>>;
 
 /** What `measure` takes. */
 export type MeasureInput = AsWritten<z.input<typeof measureSchema>>;
+
+/** What `neurons` takes. */
+export type NeuronsInput = AsWritten<z.input<typeof neuronsSchema>>;

@@ -108,10 +108,11 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   }
   const named = { ...field, ...(help === undefined ? {} : { description: help }) };
   if (type === "true or false") return fieldOption(named, flag, "");
-  const isRepeated = (type.startsWith("list") || type === "sources by name") && read === undefined;
+  const isNamed = /^(?:sources|folders) by name$/.test(type);
+  const isRepeated = (type.startsWith("list") || isNamed) && read === undefined;
   const described = {
     ...named,
-    description: `${withFlags(verb, named.description)}${isRepeated ? "; repeatable" : ""}`,
+    description: `${withFlags(verb, named.description)}${isRepeated && help === undefined ? "; repeatable" : ""}`,
     ...(field.unset === undefined ? {} : { unset: withFlags(verb, field.unset) }),
   };
   const option = fieldOption(described, flag, value === undefined ? undefined : ` <${value}>`);
@@ -122,7 +123,7 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   if (choices) return option.choices(choices);
   if (read !== undefined) return option;
   const check = (given: unknown) => checkSchema(verb.schema.shape[name], given).problems[0];
-  if (type === "sources by name") return option.argParser(parseNamed);
+  if (isNamed) return option.argParser(parseNamed);
   if (!isRepeated) return option.argParser((text) => checked(readValue(type, text), check));
   return option.argParser((text, earlier: readonly string[] | undefined) => {
     checked([text], check);

@@ -7,6 +7,7 @@ export { planExport } from "../export.js";
 export { extractVerb } from "../extract.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
 export { measureVerb } from "../measure.js";
+export { neuronsVerb } from "../neurons.js";
 export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
