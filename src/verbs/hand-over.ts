@@ -68,7 +68,7 @@ export const handOverVerb: Verb<typeof schema, Result, Progress, TrainPlan> = {
       `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.accelerate}`,
       `Start it with: cd ${shellQuote(folder)} && accelerate launch --config_file ${TRL_FILES.accelerate} ${TRL_FILES.entry}`,
       `Checkpoints go to ${out}`,
-      `Weights, gradients and moments take ${formatBytes(memory.bfloat16)} in bfloat16, the default on a GPU, or ${formatBytes(memory.float32)} with float32 weights (--precision mixed), plus activations`,
+      `Weights, gradients and moments take ${formatBytes(memory.bfloat16)} in bfloat16, the default on a GPU, or ${formatBytes(memory.float32)} with float32 weights (precision: mixed), plus activations`,
     ];
     return [{ kind: "text", lines }];
   },
@@ -80,3 +80,6 @@ export const handOverVerb: Verb<typeof schema, Result, Progress, TrainPlan> = {
   },
   terminal: { groups: {}, waitsFor: "this step" },
 };
+
+/** Trains what the verb has written, with the Python that has TRL. */
+export { startTrlRun as startHandedOver } from "../train/index.js";

@@ -1,7 +1,7 @@
 import { basename, isAbsolute, join, resolve } from "node:path";
 import { lossPage, reportPage } from "../figures/index.js";
 import { exists, writeFileAtomically } from "../kit/files/index.js";
-import { type Progress, usageError } from "../kit/index.js";
+import type { Progress } from "../kit/index.js";
 import { formatCount } from "../kit/printing/index.js";
 import {
   CLOSED,
@@ -56,7 +56,7 @@ export const trainVerb: Verb<typeof runSchema, TrainResult, TrainProgress, Train
     "from the working folder. Formats of data: docs/train-experts.md; all fields: docs/fields.md; files to copy: examples/train.",
   options: {
     resume: "resume an interrupted run; the weights are bit-identical",
-    force: "replace an existing run in --out",
+    force: "replace an existing run in `out`",
   },
   async run(run, controls) {
     const { resume, force, onProgress, onNote, onPlan, hub, say } = controls;
@@ -90,6 +90,7 @@ export const trainVerb: Verb<typeof runSchema, TrainResult, TrainProgress, Train
   },
   terminal: {
     positional: ["run"],
+    least: ["base", "data", "out"],
     groups: {
       "Run:": ["dryRun", "preview", "resume", "force", "push"],
       "PyTorch (TRL):": ["engine", "gpus", "machines", "precision"],
@@ -134,7 +135,6 @@ export function placed(
 /** The run, and the folders its relative paths start from: the file's for its fields, the working folder for flags. */
 async function readInput(file: string | undefined, fields: readonly FieldText[]): Promise<Located<Run>> {
   if (file === undefined) {
-    if (fields.length === 0) throw usageError("Missing a run. Pass a run file, or --base, --data and --out.");
     return { input: checkRun({}, { fields }), folder: ".", dataFolder: ".", outFolder: "." };
   }
   const { run, folder } = await readRun(file, { fields });
@@ -142,10 +142,14 @@ async function readInput(file: string | undefined, fields: readonly FieldText[])
   const first = resolve(startOf("mask", "mask.from"), run.mask?.from ?? "");
   const mask = run.mask && (await exists(first)) ? { ...run.mask, from: first } : run.mask;
   return {
-    input: { ...run, ...(mask ? { mask } : {}) },
+    input: {
+      ...run,
+      ...(mask ? { mask } : {}),
+      out: isAbsolute(run.out) ? run.out : join(startOf("out"), run.out),
+    },
     folder: startOf("base"),
     dataFolder: startOf("data", "partition"),
-    outFolder: startOf("out"),
+    outFolder: ".",
   };
 }
 

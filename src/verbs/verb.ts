@@ -112,7 +112,7 @@ export interface Verb<
   readonly terminal: Terminal<z.output<Schema>, Result, P>;
 }
 
-/** What only the command line needs of a verb. */
+/** What only the command line needs of a verb. Its words, and those of help, have fields in backticks, for their flags. */
 export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   /** The flags by the title of their group in the help: fields, names of `WorkOptions`, `dryRun` and `push`. */
   readonly groups: Readonly<Record<string, readonly string[]>>;
@@ -120,6 +120,8 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
+  /** Fields that do in place of a file. */
+  readonly least?: readonly string[];
   /** What is written to `out`, which is then required: `the adapter`. */
   readonly writes?: string;
   /** What an interrupt waits for: `this step`. */

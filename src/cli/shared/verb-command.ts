@@ -90,7 +90,7 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
       if (extra?.flags[name]) extra.flags[name](command);
       else if (name === "push") withPushOptions(command);
       else if (name === "dryRun") command.option("--dry-run", plan?.description ?? "");
-      else command.option(`--${name}`, options[name as "force" | "resume"] ?? "");
+      else command.option(`--${name}`, withFlags(verb, options[name as "force" | "resume"] ?? ""));
     }
   }
   return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
@@ -108,10 +108,11 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   }
   const named = { ...field, ...(help === undefined ? {} : { description: help }) };
   if (type === "true or false") return fieldOption(named, flag, "");
-  const isRepeated = type.startsWith("list") && read === undefined;
+  const isNamed = /^(?:sources|folders) by name$/.test(type);
+  const isRepeated = (type.startsWith("list") || isNamed) && read === undefined;
   const described = {
     ...named,
-    description: `${named.description}${isRepeated ? "; repeatable" : ""}`,
+    description: `${withFlags(verb, named.description)}${isRepeated && help === undefined ? "; repeatable" : ""}`,
     ...(field.unset === undefined ? {} : { unset: withFlags(verb, field.unset) }),
   };
   const option = fieldOption(described, flag, value === undefined ? undefined : ` <${value}>`);
@@ -122,7 +123,7 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   if (choices) return option.choices(choices);
   if (read !== undefined) return option;
   const check = (given: unknown) => checkSchema(verb.schema.shape[name], given).problems[0];
-  if (type === "sources by name") return option.argParser(parseNamed);
+  if (isNamed) return option.argParser(parseNamed);
   if (!isRepeated) return option.argParser((text) => checked(readValue(type, text), check));
   return option.argParser((text, earlier: readonly string[] | undefined) => {
     checked([text], check);
@@ -156,6 +157,11 @@ async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): 
       const value = flags[attributeOf(name)];
       return typeof value === "string" ? [[name, value]] : [];
     });
+    if (args[0] === undefined && fields.length === 0) {
+      const { kind } = verb.file;
+      const flags = (verb.terminal.least ?? []).map((field) => `--${field}`);
+      throw usageError(`Missing a ${kind}. Pass a ${kind} file, or ${new Intl.ListFormat("en-GB").format(flags)}.`);
+    }
     return verb.file.read(args[0], fields);
   }
   const { plan, terminal } = verb;
@@ -220,11 +226,14 @@ async function printResult(
     terminal.pushed ? pushResult(terminal.pushed(result, input), flags) : {};
   if (flags.json) {
     const shown = terminal.json ? terminal.json(result, seconds()) : result;
-    return printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
+    printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
+  } else {
+    const lines = linesOf(verb.show(result, input, seconds()), process.stdout);
+    if (lines.length > 0) print(lines);
   }
-  print(linesOf(verb.show(result, input, seconds()), process.stdout));
   for (const note of result.notes) if (!said.has(note)) info(flags, `note: ${note}`);
-  for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, line);
+  for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, withFlags(verb, line));
+  if (flags.json) return;
   const { push } = await pushed();
   if (push) printPush(push);
 }

@@ -6,16 +6,9 @@ import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/file
 import { LayergraftError, type Progress, RecipeError } from "../../kit/index.js";
 import { parseWritten } from "../../kit/numbers/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import {
-  analyzeExperts,
-  changedRowsOf,
-  overlapOf,
-  parseThreshold,
-  suggestRecipes,
-  trainingSentences,
-} from "../../merge/analysis/index.js";
-import { checkRun, keptNotes, RUN_FILES, readTrainingLog, startTrlRun, TRL_FILES } from "../../train/index.js";
-import { handOverVerb, trainVerb } from "../../verbs/shared/index.js";
+import { changedRowsOf, overlapOf, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
+import { checkRun, keptNotes, RUN_FILES, readTrainingLog, TRL_FILES } from "../../train/index.js";
+import { analyzeVerb, handOverVerb, startHandedOver, trainVerb } from "../../verbs/shared/index.js";
 import { FileDigests } from "./file-digests.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
@@ -217,8 +210,10 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
   const isAdapter = run.method === "lora" && !run.lora?.merge;
   const made = step.trl ? TRL_FILES.out : "";
   const checkpoints = await checkpointsIn(join(out, made), join("run", made));
-  const { kept } = (await readTrainingLog(join(out, made, RUN_FILES.log))).findLast((entry) => entry.kept) ?? {};
-  for (const text of keptNotes(kept)) context.note(text);
+  if (step.trl) {
+    const { kept } = (await readTrainingLog(join(out, made, RUN_FILES.log))).findLast((entry) => entry.kept) ?? {};
+    for (const text of keptNotes(kept)) context.note(text);
+  }
   const last = checkpoints.at(-1);
   if (!last)
     throw new LayergraftError("result", `the training run in ${out} ended without a checkpoint`, { file: out });
@@ -249,7 +244,7 @@ async function trainWithTrl(
       { onPlan, detail },
     );
   }
-  await startTrlRun({
+  await startHandedOver({
     folder: run.out,
     python,
     processes,
@@ -268,27 +263,19 @@ async function checkpointsIn(out: string, name: string): Promise<{ path: string;
 }
 
 async function runAnalysis(step: AnalyzeStep, context: StepContext): Promise<StepResult> {
-  const { folders, settings, signal, onProgress } = context;
-  const at = (identity: string) => folders[identity] ?? identity;
-  const experts = Object.entries(step.experts).map(([name, identity]) => [name, at(identity)]);
-  const { analysis } = await analyzeExperts({
-    base: at(step.base),
-    experts: Object.fromEntries(experts),
-    ...(step.threshold === undefined ? {} : { thresholds: [parseThreshold(step.threshold)] }),
-    ...(settings.threads === undefined ? {} : { threads: settings.threads }),
-    ...(signal ? { signal } : {}),
-    onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
-  });
+  const { base, experts, threshold } = step;
+  const input = { base, experts, ...(threshold === undefined ? {} : { thresholds: [threshold] }) };
+  const analysis = await runVerb(analyzeVerb, input, context);
   await context.checkInputs();
   const named = analysis.training.map((one) => ({ ...one, expert: step.names?.[one.expert] ?? one.expert }));
   for (const sentence of trainingSentences(named)) context.note(sentence);
   const shares = analysis.total.experts.map((expert) => expert.shares[0] ?? 0);
-  if (experts.length === 1) {
-    const threshold = analysis.thresholds[0]?.values[0] ?? 0;
+  if (Object.keys(experts).length === 1) {
+    const [value = 0] = analysis.thresholds[0]?.values ?? [];
     return {
       kind: "analyze",
       suggested: [],
-      changed: { threshold, ...changedRowsOf(analysis), total: shares[0] ?? 0 },
+      changed: { threshold: value, ...changedRowsOf(analysis), total: shares[0] ?? 0 },
     };
   }
   const suggested = suggestRecipes({ analysis, sources: { base: "base", task: "task", language: "language" } });
