@@ -41,6 +41,7 @@ export {
   defined,
   groupBy,
   isObject,
+  type JsonObject,
   mergeObjects,
   own,
   parsePythonJson,
