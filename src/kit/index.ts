@@ -46,7 +46,7 @@ export {
   own,
   parsePythonJson,
 } from "./json.js";
-export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
+export { findLanguage, type Language, requireLanguage } from "./languages.js";
 export { type CallOptions, MAX_THREADS, type Progress } from "./progress.js";
 export { ProtoWriter } from "./protobuf.js";
 export { Random } from "./random.js";
