@@ -22,7 +22,20 @@ it.each([
 it.each([
   // What they take of a run of characters grows with its square, or faster.
   ...["a+b", "\\s+$", "\\s*[\\r\\n]+", "a*a*b", "\\p{L}+\\p{L}", "\\s+(?!\\S)", "a{2,}b", "a{0,99}a{0,99}b"],
-  ...["(a+)+b", "(?:a|aa)+b", "(?:a|ab)*", "(?:a|b){2}", "(a)\\1", "[a&&[b]]+", "[[a]]+b", "a?a?a?a?a?b", "a{100000}"],
+  ...[
+    "(a+)+",
+    "(a*)*",
+    "([a-z]+)+",
+    "(a+)+b",
+    "(?:a|aa)+b",
+    "(?:a|ab)*",
+    "(?:a|b){2}",
+    "(a)\\1",
+    "[a&&[b]]+",
+    "[[a]]+b",
+    "a?a?a?a?a?b",
+    "a{100000}",
+  ],
   // Not known to be.
   ...[
     "a+?",
