@@ -5,9 +5,11 @@ import { hubCache } from "../formats/checkpoint/index.js";
 import { isAlive, isLocked } from "../kit/files/index.js";
 import { type CallOptions, CancelledError, RecipeError, usageError } from "../kit/index.js";
 import { formatSome, shorten } from "../kit/printing/index.js";
-import { type CheckedWorld, checkWorld, type PlanProgram, refuseProblems, spaceProblems } from "./check/check.js";
+import { type CheckedWorld, checkWorld } from "./check/check.js";
 import { type MergeNote, mergeNotes } from "./check/check-merges.js";
 import type { FetchOptions } from "./check/facts-reader.js";
+import { spaceProblems } from "./check/machine.js";
+import type { PlanProgram } from "./check/programs.js";
 import { memoryProblems } from "./check/step-memory.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
@@ -363,4 +365,9 @@ function executorOf(experiment: Experiment, events: ExecutorEvents): Executor {
     },
     events,
   );
+}
+
+/** @throws RecipeError with all problems, if there are any */
+export function refuseProblems(problems: readonly string[], file: string, what = "cannot run here"): void {
+  if (problems.length > 0) throw new RecipeError(`${file} ${what}:`, problems, { file });
 }

@@ -1,4 +1,3 @@
-export { refuseProblems } from "./check/check.js";
 export type { MergeModel } from "./expand/plan-models.js";
 export {
   type Experiment,
@@ -6,6 +5,7 @@ export {
   type OpenOptions,
   openExperiment,
   previewExperiment,
+  refuseProblems,
   runOpened,
   statusOf,
 } from "./experiment.js";

@@ -66,7 +66,7 @@ export const STEMS: readonly string[] = [
   ...new Set([...DECODER.stems, ...FAMILIES.flatMap(({ tensors }) => tensors?.stems ?? [])]),
 ];
 
-export { brief, ConfigFields, type Json } from "./page/config-fields.js";
+export { brief, ConfigFields } from "./page/config-fields.js";
 export {
   type DescribedFamily,
   type Family,

@@ -41,11 +41,12 @@ export {
   defined,
   groupBy,
   isObject,
+  type JsonObject,
   mergeObjects,
   own,
   parsePythonJson,
 } from "./json.js";
-export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
+export { findLanguage, type Language, requireLanguage } from "./languages.js";
 export { type CallOptions, MAX_THREADS, type Progress } from "./progress.js";
 export { ProtoWriter } from "./protobuf.js";
 export { Random } from "./random.js";

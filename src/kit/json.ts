@@ -2,8 +2,11 @@
 
 import { parseWritten } from "./numbers/index.js";
 
+/** A JSON object as it was parsed. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
 /** Whether a value is an object with fields, not an array or null. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

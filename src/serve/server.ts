@@ -21,6 +21,7 @@ import { checkKey, checkOrigin, type GuardOptions, isLoopback, pathOf, readBody 
 import { chatReplies, completionReplies, type ReplyWriter } from "./replies.js";
 import { type ChatRequest, type CompletionRequest, readChat, readCompletion, readTokenize } from "./requests.js";
 import type { ServedModel } from "./served-model.js";
+import { endWithEvent, ServerSentEvents } from "./server-sent-events.js";
 import { TokenTexts } from "./token-texts.js";
 
 /** A request that was answered or refused. */
@@ -315,20 +316,11 @@ class ApiServer {
     { n, includeUsage }: CompletionRequest | ChatRequest,
     compute: (onPart: AnswerOptions["onPart"]) => Promise<Usage>,
   ): Promise<Usage> {
-    response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
-    // Clients skip comments. Proxies end connections on which nothing comes for a minute, as while a long prompt is read.
-    const silence = setInterval(() => response.write(": waiting\n\n"), this.#limits.silentSeconds * 1000);
-    const write = (data: string) => {
-      silence.refresh();
-      response.write(`data: ${data}\n\n`);
-    };
-    for (const opening of replies.opening(n)) write(JSON.stringify(opening));
-    const usage = await compute((part) => write(JSON.stringify(replies.chunk(part)))).finally(() =>
-      clearInterval(silence),
-    );
-    if (includeUsage) write(JSON.stringify(replies.usage(usage)));
-    write("[DONE]");
-    response.end();
+    const events = new ServerSentEvents(response, this.#limits.silentSeconds);
+    for (const opening of replies.opening(n)) events.send(opening);
+    const usage = await compute((part) => events.send(replies.chunk(part))).finally(() => events.stopWaiting());
+    if (includeUsage) events.send(replies.usage(usage));
+    events.end();
     return usage;
   }
 
@@ -362,7 +354,7 @@ function send(response: ServerResponse, status: number, value: object | undefine
 function fail(response: ServerResponse, error: ApiError): void {
   if (response.destroyed || response.writableEnded) return;
   if (!response.headersSent) send(response, error.status, error.body, error.headers);
-  else response.end(`data: ${JSON.stringify(error.body)}\n\n`);
+  else endWithEvent(response, error.body);
 }
 
 /**

@@ -2,7 +2,7 @@
 import { CheckpointError, isObject, own } from "../kit/index.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { bytePairs } from "./byte-pairs.js";
-import { makeNormalizer, makeSplitter } from "./guarded-parts.js";
+import { makeNormalizer, makeSplitter } from "./guarded-expressions.js";
 import type { TokenIds } from "./token-table.js";
 import {
   type CheckedJson,

@@ -3,7 +3,7 @@
 
 import { BYTE_OF } from "../formats/vocabulary/index.js";
 import { isObject } from "../kit/index.js";
-import { FREE_GROWTH, MAX_GROWTH, makeReplacer } from "./guarded-parts.js";
+import { FREE_GROWTH, MAX_GROWTH, makeReplacer } from "./guarded-expressions.js";
 import { prependScheme } from "./pre-tokenizers.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
 import { characterField, countField, partsOf, problem, type TokenizerPart, textField } from "./tokenizer-json.js";

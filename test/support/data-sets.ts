@@ -1,7 +1,7 @@
 // Data sets with made rows in the layouts of the real ones: what tasks and training runs read, in a folder or on the fake hub.
 import { gzipSync } from "node:zlib";
 import { MMLU_SUBJECTS } from "../../src/evaluate/tasks/mmlu.js";
-import { LANGUAGES as ALL_LANGUAGES } from "../../src/kit/index.js";
+import { LANGUAGES as ALL_LANGUAGES } from "../../src/kit/languages.js";
 import { checkData, compileFilters, planSet } from "../../src/train/data/index.js";
 import { compileMapping } from "../../src/train/data/mapping.js";
 

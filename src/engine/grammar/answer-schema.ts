@@ -1,9 +1,7 @@
 // The part of JSON Schema that answers can be limited to. Every keyword is translated or refused: node-llama-cpp ignores those that
 // it does not know, and reads some as null.
 
-import { isObject, usageError } from "../../kit/index.js";
-
-type Json = Readonly<Record<string, unknown>>;
+import { isObject, type JsonObject, usageError } from "../../kit/index.js";
 
 /** Keywords that allow the same answers with any value. */
 const NOTES = [
@@ -44,14 +42,14 @@ const REFERENCE = /^#\/(?:\$defs|definitions)\/([^/~]+)$/;
  * where some are.
  * @throws LayergraftError code `usage` for a keyword that is not supported
  */
-export function answerSchema(schema: Json): Json {
+export function answerSchema(schema: JsonObject): JsonObject {
   const { $defs, definitions = $defs, ...root } = schema;
   const defs = Object.entries(isObject(definitions) ? definitions : {});
   let parts = 0;
   const named = defs.map(([name, value]) => [name, read(value, ["$defs", name])]);
   return { ...read(root, []), ...(named.length === 0 ? {} : { $defs: Object.fromEntries(named) }) };
 
-  function read(value: unknown, path: readonly string[]): Json {
+  function read(value: unknown, path: readonly string[]): JsonObject {
     const fail = (what: string) => {
       const where = ["schema", ...path].join(".").slice(0, 200);
       return usageError(`${where} ${what}`, { field: "response_format" });
@@ -100,14 +98,14 @@ export function answerSchema(schema: Json): Json {
     const unknown = types.find((one) => !Object.hasOwn(KEYWORDS, one));
     if (unknown !== undefined || types.length === 0) throw fail(`has the type ${unknown}, which JSON does not have`);
     const variants = types.map((one) => ofType(one));
-    return variants.length === 1 ? (variants[0] as Json) : { oneOf: variants };
+    return variants.length === 1 ? (variants[0] as JsonObject) : { oneOf: variants };
 
-    function ofType(name: string): Json {
+    function ofType(name: string): JsonObject {
       const own = Object.entries(given).filter(([key]) => KEYWORDS[name]?.includes(key));
       const counts = own.filter(([key]) => /^(?:min|max)/.test(key));
       const wrong = counts.find(([, one]) => !Number.isInteger(one) || Number(one) < 0 || Number(one) > MAX_COUNT);
       if (wrong) throw fail(`has ${wrong[0]} ${wrong[1]}; it must be a whole number up to ${MAX_COUNT}`);
-      const limits: Json = Object.fromEntries(counts);
+      const limits: JsonObject = Object.fromEntries(counts);
       for (const what of ["Length", "Items"]) {
         const [least = 0, most = MAX_COUNT] = [limits[`min${what}`], limits[`max${what}`]].map(
           (one) => one as number | undefined,
@@ -145,7 +143,7 @@ export function answerSchema(schema: Json): Json {
 }
 
 /** Types of a schema that names none. */
-function typesOf(schema: Json): string[] {
+function typesOf(schema: JsonObject): string[] {
   const keys = Object.keys(schema);
   if (keys.length === 0) return ["object", "array", "string", "number", "boolean", "null"];
   return Object.keys(KEYWORDS).filter((type) => keys.some((key) => KEYWORDS[type]?.includes(key)));

@@ -1,8 +1,6 @@
 // The grammar of JSON that fits a schema of `answerSchema`. Objects have the properties that are named, in their order.
-import { isObject } from "../../kit/index.js";
+import { isObject, type JsonObject } from "../../kit/index.js";
 import { bytes, choice, type Expression, literal, oneOf, optional, repeat, rule, sequence } from "./byte-grammar.js";
-
-type Json = Readonly<Record<string, unknown>>;
 
 const UNLIMITED = Number.POSITIVE_INFINITY;
 /** Spaces after a line break; a model that finds no end would go on with them. */
@@ -84,13 +82,13 @@ const ANY_VALUE = choice(
 );
 
 /** @param schema as `answerSchema` returns it */
-export function jsonGrammar(schema: Json): Expression {
+export function jsonGrammar(schema: JsonObject): Expression {
   const { $defs, ...root } = schema;
   const named = new Map<string, Expression>();
-  for (const [name, value] of Object.entries(isObject($defs) ? $defs : {})) named.set(name, read(value as Json));
+  for (const [name, value] of Object.entries(isObject($defs) ? $defs : {})) named.set(name, read(value as JsonObject));
   return sequence(SPACE, read(root));
 
-  function read(value: Json): Expression {
+  function read(value: JsonObject): Expression {
     const { $ref, enum: values, oneOf: variants, type } = value;
     if ($ref !== undefined) {
       const name = String($ref).replace("#/$defs/", "");
@@ -110,10 +108,10 @@ export function jsonGrammar(schema: Json): Expression {
     return type === "boolean" ? choice(literal("true"), literal("false")) : literal("null");
   }
 
-  function readObject({ properties, additionalProperties: others }: Json): Expression {
+  function readObject({ properties, additionalProperties: others }: JsonObject): Expression {
     const own = Object.entries(isObject(properties) ? properties : {});
     if (own.length > 0) {
-      const pairs = own.map(([key, one]) => pair(literal(JSON.stringify(key)), read(one as Json)));
+      const pairs = own.map(([key, one]) => pair(literal(JSON.stringify(key)), read(one as JsonObject)));
       // Without further ones, as a key that comes twice counts once.
       return list("{", inOrder(pairs), "}");
     }
@@ -121,7 +119,7 @@ export function jsonGrammar(schema: Json): Expression {
     return list("{", others === false ? sequence() : many(pair(TEXT, value), 0, UNLIMITED), "}");
   }
 
-  function readArray({ items, prefixItems, minItems = 0, maxItems = UNLIMITED }: Json): Expression {
+  function readArray({ items, prefixItems, minItems = 0, maxItems = UNLIMITED }: JsonObject): Expression {
     const item = isObject(items) ? read(items) : ANY;
     if (!Array.isArray(prefixItems) || prefixItems.length === 0)
       return list("[", many(item, Number(minItems), Number(maxItems)), "]");

@@ -18,9 +18,10 @@ import {
   namingRecipe,
   sourcesIn,
 } from "../plan/expert-names.js";
+import { foldersIn } from "../plan/named-sources.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { laterMerges } from "../plan/settle.js";
-import { foldersIn, type ReadFacts } from "./facts-reader.js";
+import type { ReadFacts } from "./facts-reader.js";
 
 /** Configurations of a merge that are reported one by one. */
 const MAX_REPORTED = 8;

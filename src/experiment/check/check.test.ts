@@ -14,8 +14,8 @@ import { writeSharded } from "../../formats/safetensors/index.js";
 import { CancelledError } from "../../kit/index.js";
 import { commandRunner } from "../execute/slurm-commands.js";
 import { openExperiment, previewExperiment } from "../experiment.js";
-import { machineNotes } from "./check.js";
 import { checkMerges } from "./check-merges.js";
+import { machineNotes } from "./machine.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));
 afterAll(() => rmSync(root, { recursive: true }));

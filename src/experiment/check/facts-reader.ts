@@ -1,6 +1,6 @@
 // Reads what a plan names and its steps depend on: models, data and tasks. Collects problems instead of throwing them.
 import { resolve } from "node:path";
-import { type Item, MISSING_DATA, protocolTitle } from "../../evaluate/tasks/index.js";
+import { chatProtocolOf, type Item, MISSING_DATA, protocolTitle } from "../../evaluate/tasks/index.js";
 import {
   type Checkpoint,
   foldersOf,
@@ -9,43 +9,21 @@ import {
   parameterCount,
 } from "../../formats/checkpoint/index.js";
 import { canonicalJson, exists } from "../../kit/files/index.js";
-import { groupBy, LayergraftError, messageOf, ProblemsError, type Progress } from "../../kit/index.js";
+import { LayergraftError, messageOf, ProblemsError, type Progress } from "../../kit/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../text/index.js";
-import {
-  bytesToDownload,
-  compileFilters,
-  type DataDeclaration,
-  DataError,
-  findSource,
-  formatOfName,
-  mappedRows,
-  planSet,
-} from "../../train/data/index.js";
+import { bytesToDownload, type DataDeclaration, formatOfName, planSet } from "../../train/data/index.js";
 import { type DataSample, dataOf, measureData, type Run, sampleWeights, settleRun } from "../../train/index.js";
-import { type Facts, recipeIdentities, type TaskFacts } from "../expand/facts.js";
+import { KnownFacts, type TaskFacts } from "../expand/facts.js";
+import { foldersIn, tasksIn } from "../plan/named-sources.js";
 import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
-import { decidingScores, inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-tasks.js";
 import { dataKey, runModel } from "../run/training-outlook.js";
 import { FileDigests, setsOf } from "../steps/file-digests.js";
 import { dataAccess, openTask, taskDigest } from "../steps/items.js";
 import type { TaskRequest } from "../steps/step.js";
+import { firstRowsErrors } from "./first-rows.js";
 
 type Path = readonly PropertyKey[];
-
-export interface ModelFacts {
-  readonly identity: string;
-  /** Absolute folder, or FOLDER+ADAPTER. */
-  readonly folder: string;
-  readonly parameters: number;
-  readonly bytes: number;
-  /** Bytes of its weight files that are on the hub and not on this machine. */
-  readonly bytesToFetch: number;
-  readonly layers: number;
-  readonly checkpoint: Checkpoint;
-  /** Path of its name in the plan. */
-  readonly path: Path;
-}
 
 export interface ReadFactsOptions {
   /** Folder that relative paths start from. */
@@ -63,44 +41,69 @@ export interface FetchOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export class ReadFacts implements Facts {
-  readonly recipeIdentity = recipeIdentities();
+/** What was read of a task, and its name in the plan. */
+export interface AskedTask extends TaskFacts {
+  readonly task: string;
+}
+
+export interface ReadPlan {
+  /** If the base has a chat template, with chat protocols where the plan names none. */
+  readonly plan: ExperimentPlan;
+  readonly tasks: readonly AskedTask[];
+  readonly problems: readonly Problem[];
+}
+
+export class ReadFacts extends KnownFacts {
   readonly problems: Problem[] = [];
   /** Tasks whose data are not in the folder of data sets, with the reason. */
   readonly missing = new Map<string, string>();
-  readonly models = new Map<string, ModelFacts>();
   /** Bytes to download of data sets on the hub that training runs read. */
   readonly dataSets = new Map<string, number>();
-  readonly tasks = new Map<string, TaskFacts>();
   readonly #read = new Map<string, readonly Problem[]>();
   /** What was asked for since the problems were taken. */
   readonly #asked = new Set<string>();
   readonly #options: ReadFactsOptions;
   readonly #digests: FileDigests;
-  readonly #data = new Map<string, string>();
   /** Data sets on the hub that are on this machine already. */
   readonly #cached = new Set<string>();
   readonly #samples = new Map<string, DataSample>();
   readonly #weights = new Map<Checkpoint, Float32Array | undefined>();
 
   constructor(options: ReadFactsOptions) {
+    super();
     this.#options = options;
     this.#digests = new FileDigests(options.readsBytes);
   }
 
-  /** Reads and checks everything that a plan names, but for its base. */
-  async readAll(plan: ExperimentPlan): Promise<void> {
+  /** Reads everything that a plan names. A problem that variants share is one of each. */
+  async readPlan(written: ExperimentPlan): Promise<ReadPlan> {
+    await this.readModel(written.base, ["base"]);
+    const plan = await this.#withChats(written);
     for (const { source, path } of foldersIn(plan)) await this.readModel(source, path);
     for (const [group, { train }] of Object.entries(plan.experts)) {
       for (const run of train?.runs ?? []) await this.readRun(run, ["experts", group, "train", ...run.dataPath]);
     }
-    for (const { request, path } of tasksIn(plan)) await this.readTask(request, path);
+    const asked = tasksIn(plan);
+    for (const { request, path } of asked) await this.readTask(request, path);
+    const tasks = asked.flatMap(({ request }): AskedTask[] => {
+      const read = this.tasks.get(canonicalJson(request));
+      return read ? [{ ...read, task: request.task }] : [];
+    });
+    // The next variant that asks for the same has its problems, too.
+    this.#asked.clear();
+    return { plan, tasks, problems: this.problems.splice(0) };
   }
 
-  /** Takes the problems of one variant: the next one that asks for the same has them, too. */
-  takeProblems(): Problem[] {
-    this.#asked.clear();
-    return this.problems.splice(0);
+  /** Asks tasks as chats where the base has a template, so that all models of the plan are asked in the same way. */
+  async #withChats(plan: ExperimentPlan): Promise<ExperimentPlan> {
+    const base = this.models.get(plan.base);
+    const template = base && (await loadChatTemplate(base.checkpoint.folder).catch(() => undefined));
+    if (!template) return plan;
+    const tasks = plan.evaluate.tasks.map((task) => ({
+      ...task,
+      protocol: task.protocol ?? chatProtocolOf(task.task),
+    }));
+    return { ...plan, evaluate: { ...plan.evaluate, tasks } };
   }
 
   /** Reads something once. An error is a problem at the path. */
@@ -215,7 +218,7 @@ export class ReadFacts implements Facts {
         if (!isFileName(source) || (await exists(resolve(folder, source)))) continue;
         this.problems.push({ path, message: `${source} does not exist` });
       }
-      this.#data.set(declared, await this.#digests.ofData(fields, settings, folder));
+      this.data.set(declared, await this.#digests.ofData(fields, settings, folder));
     });
     for (const data of dataOf(settings)) {
       await this.#once(canonicalJson(["check", data]), path, () => this.#checkData(data, path));
@@ -284,119 +287,9 @@ export class ReadFacts implements Facts {
       error instanceof ProblemsError ? `${error.summary} ${error.problems.join("; ")}`.trim() : messageOf(error);
     this.problems.push({ path, message: `${prefix}${message}` });
   }
-
-  modelIdentity(source: string): { identity: string; folder: string; layers: number | undefined } {
-    const { identity = `missing:${source}`, folder = source, layers } = this.models.get(source) ?? {};
-    return { identity, folder, layers };
-  }
-
-  dataIdentity(run: Readonly<Record<string, unknown>>): string {
-    return this.#data.get(canonicalJson([run.data, run.partition])) ?? "";
-  }
-
-  task(request: TaskRequest): TaskFacts {
-    const { task, limit = ASSUMED_ITEMS } = request;
-    // For a task that failed to be read, so that the rest of the plan can be checked and its steps counted.
-    return (
-      this.tasks.get(canonicalJson(request)) ?? {
-        name: task,
-        title: task,
-        protocol: "",
-        digest: "",
-        scale: "share",
-        items: limit,
-        isMean: true,
-        executes: false,
-      }
-    );
-  }
 }
 
 const exampleOf = (item: Item | undefined) =>
   item?.prompt.form === "text" ? item.prompt.own : item?.prompt.messages.at(-1)?.content;
 
-/** Items of a task that failed to be read: with few, a search would have none to see, and its configurations no steps. */
-const ASSUMED_ITEMS = 1000;
-
 const isFileName = (source: string) => /^[.~/]|\.gz$/.test(source) || formatOfName(source) !== undefined;
-
-/** The folders of experts, each once. */
-export function foldersIn(plan: ExperimentPlan) {
-  const all = Object.entries(plan.experts).flatMap(([group, { folders }]) =>
-    Object.entries(folders ?? {}).map(([key, source]) => {
-      const at = Array.isArray(folders) ? Number(key) : key;
-      return { group, source, path: ["experts", group, "folders", at] };
-    }),
-  );
-  return [...groupBy(all, ({ source }) => source).values()].flatMap(([first]) => first ?? []);
-}
-
-/** Every task that a model may be evaluated on. */
-export function tasksIn(plan: ExperimentPlan): { readonly request: TaskRequest; readonly path: Path }[] {
-  const languages = languagesOf(plan);
-  const evaluated = plan.evaluate.tasks.flatMap((task, i) => {
-    const own = { ...plan, evaluate: { ...plan.evaluate, tasks: [task] } };
-    const requests = [
-      ...(["base", "expert", "merge"] as const).flatMap((kind) => tasksFor({ kind, languages }, own)),
-      ...tasksFor({ kind: "merge", languages, merge: { controlOf: "" } }, own),
-    ];
-    return requests.map((request) => ({ request, path: ["evaluate", "tasks", i] }));
-  });
-  const selecting = Object.entries(plan.experts).flatMap(([expertGroup, { select, language }]) =>
-    [
-      ...decidingScores(select?.by ?? [], plan, language === undefined ? languages : [language]).flatMap(({ tasks }) =>
-        tasks.map((task) => ({ task, at: ["by"] })),
-      ),
-      ...(select?.guards ?? []).map(({ task }, i) => ({ task, at: ["guards", i] })),
-    ].flatMap(({ task, at }) =>
-      inLanguages(task, language === undefined ? languages : [language]).map((name) => ({
-        request: requestOf(name, plan),
-        path: ["experts", expertGroup, "select", ...at],
-      })),
-    ),
-  );
-  return [...evaluated, ...selecting];
-}
-
-/** Rows of a file that are checked. */
-const ROWS = 20;
-
-type SetPlan = ReturnType<typeof planSet>;
-
-/** Missing columns, and rows that make no example, in the first rows of each data set that is on this machine. */
-export async function firstRowsErrors(
-  data: DataDeclaration,
-  { folder, signal }: Pick<ReadFactsOptions, "folder" | "signal">,
-): Promise<Error[]> {
-  const errors: Error[] = [];
-  const isStrict = data.on_bad_row === "fail";
-  for (const plan of data.sets.map(planSet)) {
-    if (!(await exists(resolve(folder, plan.source)))) continue;
-    try {
-      const files = await findSource(plan, { folder, signal });
-      for (const file of files) await checkFile(file, plan, isStrict, signal);
-    } catch (error) {
-      if (!(error instanceof Error)) throw error;
-      errors.push(error);
-    }
-  }
-  return errors;
-}
-
-async function checkFile(
-  file: string,
-  plan: SetPlan,
-  isStrict: boolean,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const filters = compileFilters(plan.filter);
-  for await (const { batch, mapping } of mappedRows(plan, [file], { onBadRow: "skip", signal })) {
-    for (const [i, row] of batch.rows.slice(0, isStrict ? ROWS : 0).entries()) {
-      if (filters.ofRows.some(({ passes }) => !passes(row))) continue;
-      const mapped = mapping.map(row);
-      if (mapped === "empty" || !("problem" in mapped)) continue;
-      throw new DataError(`${plan.name}: ${file}, line ${batch.lines[i]}: ${mapped.problem}`, { file });
-    }
-    return;
-  }
-}

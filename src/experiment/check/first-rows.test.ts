@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { checkData } from "../../train/data/index.js";
-import { firstRowsErrors } from "./facts-reader.js";
+import { firstRowsErrors } from "./first-rows.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-rows-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,6 +1,8 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
 
 import type { ChooseItem, Task } from "../../evaluate/tasks/index.js";
+import type { Checkpoint } from "../../formats/checkpoint/index.js";
+import { canonicalJson } from "../../kit/files/index.js";
 import { isObject, RecipeError } from "../../kit/index.js";
 import { checkRecipe } from "../../merge/index.js";
 import type { Changed, EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
@@ -43,6 +45,59 @@ export interface Facts {
   dataIdentity(run: Readonly<Record<string, unknown>>): string;
   task(request: TaskRequest): TaskFacts;
 }
+
+export interface ModelFacts {
+  readonly identity: string;
+  /** Absolute folder, or FOLDER+ADAPTER. */
+  readonly folder: string;
+  readonly parameters: number;
+  readonly bytes: number;
+  /** Bytes of its weight files that are on the hub and not on this machine. */
+  readonly bytesToFetch: number;
+  readonly layers: number;
+  readonly checkpoint: Checkpoint;
+  /** Path of its name in the plan. */
+  readonly path: readonly PropertyKey[];
+}
+
+/** Facts that were read. What could not be is assumed, so that the rest of a plan can be checked and its steps counted. */
+export class KnownFacts implements Facts {
+  readonly recipeIdentity = recipeIdentities();
+  /** By their names in the plan. */
+  readonly models = new Map<string, ModelFacts>();
+  /** By what is asked, as canonical JSON. */
+  readonly tasks = new Map<string, TaskFacts>();
+  /** Identities, by the data and the partition of runs as canonical JSON. */
+  protected readonly data = new Map<string, string>();
+
+  modelIdentity(source: string): { identity: string; folder: string; layers: number | undefined } {
+    const { identity = `missing:${source}`, folder = source, layers } = this.models.get(source) ?? {};
+    return { identity, folder, layers };
+  }
+
+  dataIdentity(run: Readonly<Record<string, unknown>>): string {
+    return this.data.get(canonicalJson([run.data, run.partition])) ?? "";
+  }
+
+  task(request: TaskRequest): TaskFacts {
+    const { task, limit = ASSUMED_ITEMS } = request;
+    return (
+      this.tasks.get(canonicalJson(request)) ?? {
+        name: task,
+        title: task,
+        protocol: "",
+        digest: "",
+        scale: "share",
+        items: limit,
+        isMean: true,
+        executes: false,
+      }
+    );
+  }
+}
+
+/** Items of a task that failed to be read: with few, a search would have none to see, and its configurations no steps. */
+const ASSUMED_ITEMS = 1000;
 
 export interface Results {
   trained(key: string): readonly TrainedCheckpoint[] | undefined;

@@ -2,7 +2,7 @@ import { right, terminalLines } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { formatBytes, formatCount, formatDuration, formatSome, plural } from "../../kit/printing/index.js";
 import { rateText } from "../../train/index.js";
-import type { PlanProgram } from "../check/check.js";
+import type { PlanProgram } from "../check/programs.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
 import { fieldTitle, lineField } from "../plan/configurations.js";
 import { KINDS, type StepKind } from "../steps/step.js";

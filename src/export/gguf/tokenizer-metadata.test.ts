@@ -1,32 +1,32 @@
 // What llama.cpp gets of the tokenizers of test/fixtures/tokenizers. That it makes the same tokens of them is checked by
 // hand (test/reference/check_gguf_tokenizers.js).
+
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { loadSourceTokenizerParts } from "../../engine/index.js";
 import { findPreTokenizer } from "../../formats/gguf/index.js";
+import type { JsonObject } from "../../kit/index.js";
 import type { TokenizerParts } from "../../text/index.js";
 import { modelName, tokenizerMetadata } from "./tokenizer-metadata.js";
 
-type Json = Record<string, unknown>;
-
 const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/tokenizers");
-const fixture = (name: string) => JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), "utf8")) as Json;
+const fixture = (name: string) => JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), "utf8")) as JsonObject;
 
-function jsonOf(name: string): Json {
+function jsonOf(name: string): JsonObject {
   const json = fixture(name);
   return typeof json.model === "string" ? { ...json, model: fixture(json.model).model } : json;
 }
 
-async function partsOf(json: Json, settings: Json = {}): Promise<TokenizerParts> {
+async function partsOf(json: JsonObject, settings: JsonObject = {}): Promise<TokenizerParts> {
   const folder = temporaryFolder();
   writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(json));
   writeFileSync(join(folder, "tokenizer_config.json"), JSON.stringify(settings));
   return loadSourceTokenizerParts({ textFolders: [folder], addedTokens: [] });
 }
 
-async function describeTokenizer(json: Json, size = 400, settings: Json = {}) {
+async function describeTokenizer(json: JsonObject, size = 400, settings: JsonObject = {}) {
   const { metadata, notes } = tokenizerMetadata(await partsOf(json, settings), size, "model");
   const get = (key: string) => metadata.get(`tokenizer.ggml.${key}`)?.value;
   const tokens = get("tokens") as string[];
@@ -75,7 +75,10 @@ describe("byte-level BPE", () => {
 
   it("that does not take whole words from the vocabulary has another name", async () => {
     const json = jsonOf("llama3");
-    const { get } = await describeTokenizer({ ...json, model: { ...(json.model as Json), ignore_merges: false } });
+    const { get } = await describeTokenizer({
+      ...json,
+      model: { ...(json.model as JsonObject), ignore_merges: false },
+    });
     expect(get("pre")).toBe("dbrx");
   });
 

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { jobsOf, loadSourceTemplate, loadSourceTokenizerParts, RopeTables } from "../../engine/index.js";
 import { readSpec } from "../../engine/model/index.js";
 import type { ExternalData, TensorValue } from "../../engine/runtime/index.js";
-import { companionOf, foldersOf, type Json, requireUnchanged } from "../../formats/checkpoint/index.js";
+import { companionOf, foldersOf, requireUnchanged } from "../../formats/checkpoint/index.js";
 import {
   bytesOf,
   checkFolderOutput,
@@ -16,7 +16,7 @@ import {
   writeFolder,
   writeFully,
 } from "../../kit/files/index.js";
-import { CheckpointError, isObject } from "../../kit/index.js";
+import { CheckpointError, isObject, type JsonObject } from "../../kit/index.js";
 import { copyTextFiles, requireEncodable } from "../../merge/output/index.js";
 import { Resolver } from "../../tensor/expressions/index.js";
 import { measureAll } from "../../tensor/measurements/index.js";
@@ -149,7 +149,7 @@ async function checkTokens(source: OnnxPlan["source"]): Promise<ReturnType<typeo
 }
 
 /** The content of tokenizer.json without some tokens. */
-function withoutTokens(json: Json, ids: ReadonlySet<number>): Json {
+function withoutTokens(json: JsonObject, ids: ReadonlySet<number>): JsonObject {
   if (ids.size === 0) return json;
   const added = Array.isArray(json.added_tokens) ? json.added_tokens.filter(({ id }) => !ids.has(id)) : [];
   const model = isObject(json.model) ? json.model : {};

@@ -1,7 +1,5 @@
 // Reads the fields of a model's configuration, with the family's defaults, and collects all problems.
-import { isObject } from "../../kit/index.js";
-
-export type Json = Readonly<Record<string, unknown>>;
+import { isObject, type JsonObject } from "../../kit/index.js";
 
 /** Far above any real size: bounds allocations, and keeps products exact. */
 const MAX_COUNT = 2 ** 24;
@@ -16,14 +14,18 @@ export class ConfigFields {
   /** One sentence per problem. Shared with the views of nested objects. */
   readonly problems: string[];
   firstProblem: string | undefined;
-  readonly #json: Json;
-  readonly #defaults: Json;
+  readonly #json: JsonObject;
+  readonly #defaults: JsonObject;
   readonly #path: string;
   readonly #root: ConfigFields;
   readonly #read = new Set<string>();
 
   /** @param defaults values of missing fields */
-  constructor(json: Json, defaults: Json = {}, parent?: { readonly of: ConfigFields; readonly field: string }) {
+  constructor(
+    json: JsonObject,
+    defaults: JsonObject = {},
+    parent?: { readonly of: ConfigFields; readonly field: string },
+  ) {
     this.#json = json;
     this.#defaults = defaults;
     this.#root = parent ? parent.of.#root : this;

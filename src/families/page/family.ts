@@ -1,5 +1,6 @@
 // What a family's page says.
-import type { ConfigFields, Json } from "./config-fields.js";
+import type { JsonObject } from "../../kit/index.js";
+import type { ConfigFields } from "./config-fields.js";
 import type { KindRule } from "./layer-kinds.js";
 import type { LlamaCpp } from "./llama-cpp.js";
 import type {
@@ -29,7 +30,7 @@ export interface Family {
   /** Kind that transformers gives the last layer, whatever `layer_types` says. */
   readonly lastKind?: string;
   /** Defaults of the family's configuration class in transformers that differ from {@link LLAMA_DEFAULTS}. */
-  readonly defaults?: Json;
+  readonly defaults?: JsonObject;
   /** Fields of experts that do not say whether a model has any. */
   readonly unread?: readonly string[];
   /** How its decoder computes, from its configuration. Without it, the family is merged but not run or exported. */

@@ -1,5 +1,5 @@
 // How the kinds of layers follow from their places, as in the configuration classes of transformers 5.24.
-import type { Json } from "./config-fields.js";
+import type { JsonObject } from "../../kit/index.js";
 
 /** How fields of config.json say which kind a layer is. */
 export interface KindRule {
@@ -8,9 +8,9 @@ export interface KindRule {
   /** List that takes the place of the rule, with the kind of each layer, or with the layers of one kind. */
   readonly list?: string;
   /** Kind of a layer. @param values of `numbers`, in their order */
-  readonly kind: (layer: number, values: readonly number[], layers: number, config: Json) => unknown;
+  readonly kind: (layer: number, values: readonly number[], layers: number, config: JsonObject) => unknown;
   /** The fields for layers of these kinds, if neither the list nor other numbers say it. */
-  readonly write?: (kinds: readonly unknown[]) => Json;
+  readonly write?: (kinds: readonly unknown[]) => JsonObject;
 }
 
 export const [FULL, SLIDING, LINEAR] = ["full_attention", "sliding_attention", "linear_attention"] as const;

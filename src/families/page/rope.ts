@@ -2,7 +2,9 @@
 
 import { own } from "../../kit/index.js";
 import { brief, type ConfigFields } from "./config-fields.js";
-import type { DecoderSpec, RopeScaling, RopeSpec } from "./spec.js";
+import { type Frequencies, plain, type TypeInput } from "./rope-frequencies.js";
+import type { DecoderSpec, RopeSpec } from "./spec.js";
+import { yarn } from "./yarn.js";
 
 export interface RopeOptions {
   /** The decoder's configuration. */
@@ -74,26 +76,6 @@ export function readRopesByLayerType(
   };
 }
 
-interface Frequencies extends Pick<RopeSpec, "long" | "dynamic"> {
-  readonly frequencies: readonly number[];
-  /** Default 1. */
-  readonly attentionFactor?: number;
-  /** Default none. */
-  readonly scaling?: RopeScaling;
-}
-
-interface TypeInput {
-  readonly fields: ConfigFields;
-  readonly theta: number;
-  /** Rotated dimensions. */
-  readonly dimensions: number;
-  /** Share of them that turn, where the others keep their place (proportional). */
-  readonly part: number;
-  readonly contextLength: number;
-  /** Positions of the original training, before the context was stretched. */
-  readonly original: () => number;
-}
-
 // Far above any real head; bounds the allocation of frequencies.
 const MAX_DIMENSIONS = 2 ** 16;
 
@@ -153,11 +135,6 @@ const SECTIONS = "mrope_section";
 
 const PART = "partial_rotary_factor";
 export const ORIGINAL_LENGTH = "original_max_position_embeddings";
-
-/** theta^(-2 i / dimensions): Su et al. 2021, arXiv 2104.09864, section 3.2.2. */
-function plain({ theta, dimensions }: Pick<TypeInput, "theta" | "dimensions">): number[] {
-  return Array.from({ length: dimensions / 2 }, (_, i) => theta ** ((-2 * i) / dimensions));
-}
 
 /** The same rotation from another base. */
 export function withBase({ dynamic: _, ...rope }: RopeSpec, theta: number): RopeSpec {
@@ -224,40 +201,6 @@ function llama3(input: TypeInput): Frequencies {
     return ((1 - share) * frequency) / factor + share * frequency;
   };
   return { frequencies: plain(input).map(stretch), scaling: { type: "llama3" } };
-}
-
-/** YaRN: Peng et al. 2023, arXiv 2309.00071, sections 3.2 to 3.4. */
-function yarn(input: TypeInput): Frequencies {
-  const { fields, theta, dimensions } = input;
-  const length = input.original();
-  const factor = fields.positiveOrNull("factor") ?? input.contextLength / length;
-  // Waves with more turns than `fast` in the original context are kept, those with fewer than `slow` stretched.
-  const fast = positiveOrZero(fields, "beta_fast") || 32;
-  const slow = positiveOrZero(fields, "beta_slow") || 1;
-  const pairOf = (turns: number) => (dimensions * Math.log(length / (turns * 2 * Math.PI))) / (2 * Math.log(theta));
-  const truncate = fields.get("truncate") === undefined || fields.flag("truncate");
-  const first = Math.max(truncate ? Math.floor(pairOf(fast)) : pairOf(fast), 0);
-  const last = Math.min(truncate ? Math.ceil(pairOf(slow)) : pairOf(slow), dimensions - 1);
-  const span = first === last ? 0.001 : last - first; // transformers' guard against a division by zero
-  const frequencies = plain(input).map((frequency, i) => {
-    const stretched = Math.min(Math.max((i - first) / span, 0), 1);
-    return (frequency / factor) * stretched + frequency * (1 - stretched);
-  });
-
-  const growth = (scale: number) => (factor <= 1 ? 1 : 0.1 * scale * Math.log(factor) + 1);
-  const scale = positiveOrZero(fields, "mscale");
-  const scaleAll = positiveOrZero(fields, "mscale_all_dim");
-  const computed = scale > 0 && scaleAll > 0 ? growth(scale) / growth(scaleAll) : growth(1);
-  return {
-    frequencies,
-    attentionFactor: fields.positiveOrNull("attention_factor") ?? computed,
-    scaling: { type: "yarn", factor, original: length, fast, slow, truncate },
-  };
-}
-
-/** 0 where the value is null, missing or 0, which transformers treats equally. */
-function positiveOrZero(fields: ConfigFields, field: string): number {
-  return fields.get(field) === 0 ? 0 : (fields.positiveOrNull(field) ?? 0);
 }
 
 /** LongRoPE: Ding et al. 2024, arXiv 2402.13753; one factor per frequency, and others for long sequences. */

@@ -1,16 +1,14 @@
 import { basename, join } from "node:path";
 import { exists, readJsonObject } from "../../kit/files/index.js";
-import { CheckpointError, DTYPE_BY_TORCH_NAME, type DType, isObject } from "../../kit/index.js";
-
-export type Json = Readonly<Record<string, unknown>>;
+import { CheckpointError, DTYPE_BY_TORCH_NAME, type DType, isObject, type JsonObject } from "../../kit/index.js";
 
 export interface CheckpointConfig {
   /** Path of config.json or params.json. */
   readonly file: string;
   /** The whole document, as `edit` makes it. */
-  readonly json: Json;
+  readonly json: JsonObject;
   /** Makes the document of the file's, where tensors contradict it or other models change it. */
-  readonly edit?: (json: Json) => Json;
+  readonly edit?: (json: JsonObject) => JsonObject;
   /** `model_type` of the decoder: of the text tower in a multimodal model; "meta" for a params.json. */
   readonly modelType: string;
   /** Number of transformer layers of the decoder, L; undefined if no field says. */
@@ -66,7 +64,7 @@ export async function readConfig(folder: string): Promise<CheckpointConfig> {
  * @param file path for errors; a params.json is recognized by its name
  * @throws CheckpointError if it says another thing than a number for that of the layers
  */
-export function parseConfig(json: Json, file: string): CheckpointConfig {
+export function parseConfig(json: JsonObject, file: string): CheckpointConfig {
   const meta = basename(file) === META_FILE;
   const text = textOf(json);
 
@@ -96,7 +94,7 @@ export function parseConfig(json: Json, file: string): CheckpointConfig {
 }
 
 /** The settings of quantisation; undefined if the configuration has none. */
-export function quantisationSettings(json: Json): unknown {
+export function quantisationSettings(json: JsonObject): unknown {
   const text = textOf(json);
   // MLX writes `quantization`, and only newer versions the other one, too.
   const settings = json.quantization_config ?? json.compression_config ?? text.quantization_config ?? json.quantization;
@@ -105,7 +103,7 @@ export function quantisationSettings(json: Json): unknown {
 
 /** A configuration without settings of quantisation. */
 export function withoutQuantisation(config: CheckpointConfig): CheckpointConfig {
-  const edit = ({ compression_config: _, quantization: ___, ...json }: Json): Json => {
+  const edit = ({ compression_config: _, quantization: ___, ...json }: JsonObject): JsonObject => {
     const { quantization_config: __, ...others } = mapTowers(json, (key, value) =>
       key === "quantization_config" ? undefined : value,
     );
@@ -115,14 +113,14 @@ export function withoutQuantisation(config: CheckpointConfig): CheckpointConfig 
 }
 
 /** The dtype that a configuration states for the weights; bfloat16 if it states none. */
-export function statedDType(json: Json): DType {
+export function statedDType(json: JsonObject): DType {
   const text = textOf(json);
   const stated = json.dtype ?? json.torch_dtype ?? text.dtype ?? text.torch_dtype;
   const known: Readonly<Record<string, DType>> = DTYPE_BY_TORCH_NAME;
   return (typeof stated === "string" && Object.hasOwn(known, stated) && known[stated]) || "BF16";
 }
 
-function quantisationIn(json: Json): string | undefined {
+function quantisationIn(json: JsonObject): string | undefined {
   const settings = quantisationSettings(json);
   if (settings === undefined) return undefined;
   if (!isObject(settings)) return "quantization_config";
@@ -140,30 +138,30 @@ export const unquantise = (method: string) =>
 const TEXT_TOWERS = ["text_config", "llm_config"];
 
 /** Whether a field of a multimodal configuration is that of the decoder. */
-export function isTower(key: string, value: unknown): value is Json {
+export function isTower(key: string, value: unknown): value is JsonObject {
   return TEXT_TOWERS.includes(key) && isObject(value);
 }
 
 /** The configuration of the decoder: of the text tower in a multimodal model. */
-export function textOf(json: Json): Json {
+export function textOf(json: JsonObject): JsonObject {
   return TEXT_TOWERS.map((key) => json[key]).find(isObject) ?? json;
 }
 
 /** A configuration with that of the decoder as `change` makes it. */
-export function mapText(json: Json, change: (text: Json) => Json): Json {
+export function mapText(json: JsonObject, change: (text: JsonObject) => JsonObject): JsonObject {
   const tower = TEXT_TOWERS.find((key) => isObject(json[key]));
   return tower === undefined ? change(json) : { ...json, [tower]: change(textOf(json)) };
 }
 
 /** A configuration with each field as `to` makes it, those of its text towers too. */
-export function mapTowers(json: Json, to: (key: string, value: unknown) => unknown): Json {
+export function mapTowers(json: JsonObject, to: (key: string, value: unknown) => unknown): JsonObject {
   return Object.fromEntries(
     Object.entries(json).map(([key, value]) => [key, isTower(key, value) ? mapTowers(value, to) : to(key, value)]),
   );
 }
 
 /** A configuration whose document is edited, also when its file is read again. */
-export function edited(config: CheckpointConfig, edit: (json: Json) => Json): CheckpointConfig {
+export function edited(config: CheckpointConfig, edit: (json: JsonObject) => JsonObject): CheckpointConfig {
   const before = config.edit ?? ((json) => json);
   return { ...config, json: edit(config.json), edit: (json) => edit(before(json)) };
 }
@@ -176,7 +174,7 @@ export function untied(config: CheckpointConfig, like?: CheckpointConfig): Check
   const field = { tie_word_embeddings: false };
   const inner =
     like !== undefined && textOf(like.json) !== like.json ? textOf(like.json).tie_word_embeddings : undefined;
-  const edit = (json: Json) => ({
+  const edit = (json: JsonObject) => ({
     ...mapTowers(json, (key, value) => (key in field ? (inner ?? false) : value)),
     ...field,
   });
@@ -185,14 +183,14 @@ export function untied(config: CheckpointConfig, like?: CheckpointConfig): Check
 
 /** A configuration with another number of rows of the vocabulary. */
 export function withVocabulary(config: CheckpointConfig, rows: number): CheckpointConfig {
-  const edit = (json: Json) =>
+  const edit = (json: JsonObject) =>
     mapTowers(json, (key, value) => (key === "vocab_size" && value === config.vocabularySize ? rows : value));
   return { ...edited(config, edit), vocabularySize: rows };
 }
 
 /** A configuration with another number of layers, all of one kind. */
 export function withLayers(config: CheckpointConfig, layers: number): CheckpointConfig {
-  const edit = (json: Json) =>
+  const edit = (json: JsonObject) =>
     mapTowers(json, (key, value) => (LAYER_COUNTS.includes(key) && value === config.layers ? layers : value));
   return { ...edited(config, edit), layers };
 }

@@ -25,7 +25,6 @@ export {
   type CheckpointConfig,
   edited,
   isTower,
-  type Json,
   mapTowers,
   parseConfig,
   quantisationSettings,

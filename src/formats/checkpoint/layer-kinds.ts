@@ -1,10 +1,10 @@
 // Layers that differ in kind: what config.json says of each by its place, and how it says the same of a stack of them.
 
 import { findFamily, type KindRule, SHARED_RULES } from "../../families/index.js";
-import { groupBy, isObject, RecipeError } from "../../kit/index.js";
+import { groupBy, isObject, type JsonObject, RecipeError } from "../../kit/index.js";
 import { formatRanges, formatSome } from "../../kit/printing/index.js";
 import type { Checkpoint } from "./checkpoint.js";
-import { type CheckpointConfig, type Json, LAYER_COUNTS, mapText, mapTowers, textOf } from "./config.js";
+import { type CheckpointConfig, LAYER_COUNTS, mapText, mapTowers, textOf } from "./config.js";
 
 /** Lists of the layers of one kind, and the number of the first layer. */
 const PLACES: Readonly<Record<string, number>> = {
@@ -38,13 +38,13 @@ interface LayerField {
   readonly name: string;
   readonly kinds: readonly unknown[];
   /** The fields that say this of the layers of a stack, for the fields that are written already; undefined if none do. */
-  readonly write: (kinds: readonly unknown[], written: Json) => Json | undefined;
+  readonly write: (kinds: readonly unknown[], written: JsonObject) => JsonObject | undefined;
 }
 
 const layersUpTo = (count: number) => Array.from({ length: count }, (_, layer) => layer);
 const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
 
-function layerFields(text: Json, modelType: string, layers: number): LayerField[] {
+function layerFields(text: JsonObject, modelType: string, layers: number): LayerField[] {
   const listed = Object.entries(text).flatMap(([name, value]) => listedField(name, value, layers) ?? []);
   const covered = new Set<string>();
   const own = findFamily(modelType)?.kinds ?? [];
@@ -107,20 +107,20 @@ function listedField(name: string, value: unknown, layers: number): LayerField |
 }
 
 /** A field from which kinds follow by a rule. */
-function ruledField(rule: KindRule, text: Json, layers: number): LayerField {
+function ruledField(rule: KindRule, text: JsonObject, layers: number): LayerField {
   const { list, numbers } = rule;
   const fields = Object.keys(numbers);
-  const number = (json: Json, name: string) => {
+  const number = (json: JsonObject, name: string) => {
     const value = json[name];
     return value == null || !Number.isFinite(Number(value)) || Array.isArray(value)
       ? (numbers[name]?.missing ?? 0)
       : Number(value);
   };
-  const kindsIn = (json: Json, depth: number) => {
+  const kindsIn = (json: JsonObject, depth: number) => {
     const values = fields.map((name) => number(json, name));
     return layersUpTo(depth).map((layer) => rule.kind(layer, values, depth, json));
   };
-  const write = (kinds: readonly unknown[], written: Json): Json | undefined => {
+  const write = (kinds: readonly unknown[], written: JsonObject): JsonObject | undefined => {
     if (same(kindsIn(written, kinds.length), kinds)) return {};
     if (rule.write) return rule.write(kinds);
     if (list !== undefined) return { [list]: list in PLACES ? placesOf(kinds) : kinds };
@@ -157,7 +157,10 @@ const placesOf = (kinds: readonly unknown[]) => kinds.flatMap((kind, place) => (
  * @param order layer of the model at each place of the stack
  * @throws RecipeError if no configuration of the family describes it
  */
-export function stackedConfig({ json, layers = 0, modelType, file }: CheckpointConfig, order: readonly number[]): Json {
+export function stackedConfig(
+  { json, layers = 0, modelType, file }: CheckpointConfig,
+  order: readonly number[],
+): JsonObject {
   if (same(order, layersUpTo(layers))) return json;
   if (Number(textOf(json)[PARTS_BY_PLACE] ?? 0) > 0) throw partsByPlace(`${PARTS_BY_PLACE} in config.json`, file);
   const counted = mapTowers(json, (key, value) => {

@@ -3,7 +3,6 @@ import {
   DECODER_STEMS,
   findFamily,
   isBias,
-  type LayerPart,
   type OutsidePart,
   type Part,
   type TensorNames,
@@ -13,6 +12,7 @@ import { CheckpointError, own } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { moduleTensor } from "../safetensors/index.js";
 import { type CheckpointConfig, textOf } from "./config.js";
+import { guessPart } from "./guessed-parts.js";
 
 /** The place of a tensor in the model. */
 export interface Place {
@@ -225,8 +225,7 @@ function place(name: string, rule: Rule): Place {
     const dot = rest.indexOf(".");
     if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
       const module = moduleName(rest.slice(dot + 1));
-      const guess = () => normOf(module, norms) ?? GUESSES.find(([pattern]) => pattern.test(module))?.[1];
-      const part = (known && statedPart(known, module)) ?? guess() ?? "other";
+      const part = (known && statedPart(known, module)) ?? guessPart(module, norms);
       const isVector = isBias(name) || part.endsWith("_norm");
       const transposed = known && !isVector && isTransposed(known, module);
       return { layer: Number(rest.slice(0, dot)), part, ...(transposed ? { transposed } : {}) };
@@ -286,56 +285,6 @@ function outsidePart(name: string, stem: string, known: TensorNames | undefined)
   if (HEAD.test(module)) return "lm_head";
   return /^([^.]*norm[^.]*|(.*\.)?ln_?f)$/.test(under) ? "final_norm" : "other";
 }
-
-/**
- * What a norm of an unknown family normalises. `post_attention_layernorm` follows attention where the layer has another norm
- * before its MLP, or none before attention (OLMo 2); elsewhere it comes before the MLP, as in Llama.
- * @param norms all norms of the family's layers
- */
-function normOf(module: string, norms: ReadonlySet<string> | undefined): LayerPart | undefined {
-  const post = "post_attention_layernorm";
-  if (module !== post || !norms) return undefined;
-  const has = (pattern: RegExp) => [...norms].some((norm) => pattern.test(norm));
-  const isAfter =
-    has(/^(pre_(feedforward|mlp|ff)|ffn)_?(layer)?norm$/) || !has(/^(input|pre_attn|pre_attention)_?(layer)?norm$/);
-  return isAfter ? "post_attention_norm" : "pre_mlp_norm";
-}
-
-/** Guesses for unknown families, by common words, most specific first. A norm that none of these names is of no part. */
-const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
-  [/(^|[._])per_layer_input_/, "other"], // Gemma 3n and 4, after both halves
-  [/(^|[._])q(uery)?_?(layer)?norm$/, "q_norm"],
-  [/(^|[._])k(ey)?_?(layer)?norm$/, "k_norm"],
-  [
-    /(^|[._])(linear_attn|mamba|mixer|short_conv|conv|ssm|recurrent|temporal_block|gated_deltanet|linear_attention)\./,
-    "mixer",
-  ],
-  [/(^|[._])post_(self_)?(attn|attention)_?(layer)?norm$/, "post_attention_norm"],
-  [/(^|[._])post_(feedforward|mlp|ff|moe)_?(layer)?norm(_\d)?$/, "post_mlp_norm"],
-  [
-    /(^|[._])(pre_(feedforward|mlp|ff|moe)|ffn|mlp|feed_forward)_?(layer)?norm(_\d)?$|^(ln_?2|ln_mlp|norm_?2)$/,
-    "pre_mlp_norm",
-  ],
-  [
-    /(input|operator|pre_?attn|pre_?attention|attention|attn|self_attn)_?(layer)?(norm|ln)$|^(ln_?1|ln_attn|norm_?1)$/,
-    "input_norm",
-  ],
-  [/^norm$/, "input_norm"],
-  [/(qkv|query_key_value|c_attn|Wqkv|wqkv|qkv_proj)/i, "qkv_proj"],
-  [/^(mlp|feed_forward|ffn)\.(key|value|receptance)$/, "feed_forward"], // RWKV
-  [/(^|[._])(q_proj|query|wq|q)$/, "q_proj"],
-  [/(^|[._])(k_proj|key|wk|k)$/, "k_proj"],
-  [/(^|[._])(v_proj|value|wv|v)$/, "v_proj"],
-  [/(attn|attention).*\.(o_proj|out_proj|c_proj|dense|wo|proj)$/i, "o_proj"],
-  [/^(self_attn|self_attention|attention|attn|cross_attn)\./, "mixer"],
-  [/(gate_up|gate_and_up|(^|\.)Wi$)/, "gate_up_proj"],
-  [/shared_expert_gate$/, "shared_expert_gate"],
-  [/(^|[._])(gate_proj|w1|gate_fc)$/, "gate_proj"],
-  [/(^|\.)(router|gate|e_score_correction_bias|expert_bias)$/, "router"],
-  [/(^|[._])(up_proj|w3|fc1|fc_in|c_fc|dense_h_to_4h|intermediate\.dense)$/, "up_proj"],
-  [/(^|[._])(down_proj|w2|fc2|fc_out|c_proj|dense_4h_to_h|output\.dense|mlp\.Wo)$/, "down_proj"],
-  [/^(mlp|feed_forward|ffn|block_sparse_moe|moe|experts|shared_mlp|shared_expert)\./, "feed_forward"],
-];
 
 function checkLayers(
   places: ReadonlyMap<string, Place>,

@@ -12,11 +12,9 @@ import {
   type LlamaCpp,
   specOf,
 } from "../../families/index.js";
-import { CheckpointError } from "../../kit/index.js";
+import { CheckpointError, type JsonObject } from "../../kit/index.js";
 import { shorten } from "../../kit/printing/index.js";
 import type { GgufHeader } from "./header.js";
-
-export type Json = { [field: string]: unknown };
 
 type GgufFamily = Family & { readonly llamaCpp: LlamaCpp & { readonly read: GgufReading } };
 
@@ -51,7 +49,7 @@ const LLAMA3_FACTORS = [8, 32, 16, 4, 2];
  * The configuration.
  * @throws CheckpointError if a number is missing
  */
-export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufHeader, path: string): Json {
+export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufHeader, path: string): JsonObject {
   const required = (key: string): number => {
     const value = read.number(key);
     if (value === undefined || !(value > 0)) {
@@ -87,7 +85,7 @@ export function ggufConfig(family: GgufFamily, read: GgufMetadata, header: GgufH
     max_position_embeddings: required("context_length"),
     [epsilon]: read.number("attention.layer_norm_epsilon") ?? required("attention.layer_norm_rms_epsilon"),
     rope_theta: read.number("rope.freq_base") ?? 10_000,
-    ...(scaling || turned ? { rope_scaling: { ...scaling, ...(turned as Json | undefined) } } : {}),
+    ...(scaling || turned ? { rope_scaling: { ...scaling, ...(turned as JsonObject | undefined) } } : {}),
     tie_word_embeddings: !read.has("output.weight"),
     bos_token_id: token("bos"),
     eos_token_id: token("eos"),
@@ -105,7 +103,7 @@ const COUNTED = { expert_count: /\.ffn_(gate_)?up_exps\.weight$/, "ssm.time_step
  * @throws CheckpointError if the metadata do not describe one
  */
 export function ggufSpec(
-  json: Json,
+  json: JsonObject,
   read: GgufMetadata,
   { tensors }: GgufHeader,
   path: string,
@@ -130,7 +128,7 @@ export function ggufSpec(
   return { page: family.llamaCpp, spec };
 }
 
-function ropeScaling(read: GgufMetadata): Json | undefined {
+function ropeScaling(read: GgufMetadata): JsonObject | undefined {
   const [type, factor] = [read.text("rope.scaling.type"), read.number("rope.scaling.factor")];
   const original = read.number("rope.scaling.original_context_length");
   if (type === "linear") return { rope_type: "linear", factor };
@@ -150,7 +148,7 @@ function ropeScaling(read: GgufMetadata): Json | undefined {
  * The scaling that makes these divisors: Llama 3's where they are those of a published model, else the divisors themselves, as
  * LongRoPE has them (transformers, modeling_rope_utils.py).
  */
-function dividedScaling(divisors: readonly number[], read: GgufMetadata): Json {
+function dividedScaling(divisors: readonly number[], read: GgufMetadata): JsonObject {
   const theta = read.number("rope.freq_base") ?? 10_000;
   const [low, high, original] = [1, 4, 8192];
   const factor = LLAMA3_FACTORS.find((one) =>

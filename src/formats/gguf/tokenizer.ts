@@ -1,8 +1,7 @@
 // The tokenizer of a GGUF file as tokenizer.json and tokenizer_config.json: the inverse of
 // src/export/gguf/tokenizer-metadata.ts.
-import { CheckpointError } from "../../kit/index.js";
+import { CheckpointError, type JsonObject } from "../../kit/index.js";
 import { shorten } from "../../kit/printing/index.js";
-import type { Json } from "./config.js";
 import type { GgufHeader, GgufValue } from "./header.js";
 import { knownPreTokenizer, preTokenizerPart } from "./pre-tokenizers.js";
 
@@ -12,7 +11,9 @@ const TYPE = { unknown: 2, control: 3, userDefined: 4, unused: 5 } as const;
 const SPACE = "▁";
 
 /** What the files say, or why there is no tokenizer. */
-export type GgufTokenizer = { readonly tokenizer: Json; readonly settings: Json } | { readonly problem: string };
+export type GgufTokenizer =
+  | { readonly tokenizer: JsonObject; readonly settings: JsonObject }
+  | { readonly problem: string };
 
 /**
  * The tokenizer.
@@ -97,7 +98,7 @@ interface Parts {
   readonly pre_tokenizer: object | null;
   readonly post_processor: object | null;
   readonly decoder: object;
-  readonly model: Json;
+  readonly model: JsonObject;
 }
 
 const stringsOf = (value: GgufValue | undefined) =>

@@ -1,9 +1,9 @@
 // The page of compressed-tensors: groups of modules, each stored in a way of its own.
 
-import { isObject } from "../../kit/index.js";
+import { isObject, type JsonObject } from "../../kit/index.js";
 import { isSize, NVFP4 } from "./float-writers.js";
 import { given, isNumber, namesIn, rankIn, type Scheme, type Sharing, type WriterPage } from "./scheme.js";
-import { any, empty, entries, fields, harmless, type Json, names, oneOf, sizes, whole } from "./settings.js";
+import { any, empty, entries, fields, harmless, names, oneOf, sizes, whole } from "./settings.js";
 
 const FORMATS = [
   "float-quantized",
@@ -66,12 +66,12 @@ export const compressedTensors: WriterPage = {
     if (unread === undefined) return schemes as Scheme[];
     return `layergraft does not read what config_groups.${unread} says of weights`;
   },
-  keepsPlain({ config_groups: groups }: Json) {
+  keepsPlain({ config_groups: groups }: JsonObject) {
     return !isObject(groups) || Object.values(groups).every((one) => !isObject(one) || !isObject(one.weights));
   },
 };
 
-const SHARED: Readonly<Record<string, (weights: Json) => Sharing | undefined>> = {
+const SHARED: Readonly<Record<string, (weights: JsonObject) => Sharing | undefined>> = {
   tensor: () => "tensor",
   channel: () => "row",
   group: ({ group_size: size }) => (isSize(size) ? { group: size } : undefined),
@@ -83,7 +83,7 @@ const SHARED: Readonly<Record<string, (weights: Json) => Sharing | undefined>> =
 };
 
 /** How a group of compressed-tensors stores its weights; undefined for a combination that is not read. */
-function schemeOfGroup(format: unknown, weights: Json): Scheme | undefined {
+function schemeOfGroup(format: unknown, weights: JsonObject): Scheme | undefined {
   const { num_bits: bits, type = "int", symmetric = true, strategy } = weights;
   const size = given(weights, "group_size");
   const by = strategy ?? (size === undefined ? "tensor" : size === -1 ? "channel" : "group");

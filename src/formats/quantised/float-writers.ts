@@ -1,8 +1,8 @@
 // Pages of writers of FP8, NVFP4 and MXFP4.
 
-import { isObject } from "../../kit/index.js";
+import { isObject, type JsonObject } from "../../kit/index.js";
 import type { Scheme, Sharing, WriterPage } from "./scheme.js";
-import { any, entries, fields, harmless, type Json, oneOf, sizes } from "./settings.js";
+import { any, entries, fields, harmless, oneOf, sizes } from "./settings.js";
 
 const BLOCKS_OF_128: Sharing = { block: [128, 128] };
 
@@ -90,7 +90,7 @@ const modelopt: WriterPage = {
       ? `quantized_layers does not name ${module}`
       : "modelopt's quantization_config has no quant_algo";
   },
-  keepsPlain: ({ quant_algo: algo }: Json) => algo === undefined || algo === null,
+  keepsPlain: ({ quant_algo: algo }: JsonObject) => algo === undefined || algo === null,
 };
 
 /** Tensors that say by themselves what they are. */

@@ -1,20 +1,20 @@
 // Pages of writers of integers with zeros of their own: GPTQ, AWQ and AutoRound.
 
-import { isObject } from "../../kit/index.js";
+import { isObject, type JsonObject } from "../../kit/index.js";
 import { isSize } from "./float-writers.js";
 import { given, INTEGERS, isNumber, matches, type Scheme, type Sharing, type WriterPage } from "./scheme.js";
-import { any, empty, entries, fields, flag, harmless, type Json, oneOf, whole } from "./settings.js";
+import { any, empty, entries, fields, flag, harmless, oneOf, whole } from "./settings.js";
 
 const EVERY = ["bits", "group_size", "desc_act", "sym"] as const;
 
 /** Columns that share a scale; the whole row where a size says so. */
-function sharingOf(settings: Json): readonly Sharing[] | undefined {
+function sharingOf(settings: JsonObject): readonly Sharing[] | undefined {
   const { group_size: size } = settings;
   return size === -1 ? ["row"] : isSize(size) ? [{ group: size }] : undefined;
 }
 
 /** @param less whether stored zeros are one less than those of the codes */
-function gptqScheme(settings: Json, less: boolean, writer: string): Scheme | string {
+function gptqScheme(settings: JsonObject, less: boolean, writer: string): Scheme | string {
   const { bits, sym, desc_act: isOrdered = false } = settings;
   const scales = sharingOf(settings);
   const code = isNumber(bits) ? INTEGERS[bits] : undefined;
@@ -32,7 +32,7 @@ function gptqScheme(settings: Json, less: boolean, writer: string): Scheme | str
   };
 }
 
-function awqScheme(settings: Json, symmetric: boolean, writer: string): Scheme | string {
+function awqScheme(settings: JsonObject, symmetric: boolean, writer: string): Scheme | string {
   const { bits = given(settings, "w_bit"), group_size: size = given(settings, "q_group_size") } = settings;
   const scales = sharingOf({ group_size: size });
   if (bits !== 4)
@@ -173,7 +173,7 @@ const autoRound: WriterPage = {
     if (pattern !== undefined) return `layergraft does not try the pattern ${JSON.stringify(pattern)} of extra_config`;
     const change = Object.hasOwn(layers, module) && isObject(layers[module]) ? layers[module] : {};
     const own: Record<string, unknown> = { ...settings };
-    for (const key of EVERY) if (given(change as Json, key) !== undefined) own[key] = (change as Json)[key];
+    for (const key of EVERY) if (given(change as JsonObject, key) !== undefined) own[key] = (change as JsonObject)[key];
     if (own.bits === 16) return `extra_config of the configuration leaves out ${module}, which has codes`;
     if (zeros !== "awq") return listed(gptqScheme(own, zeros === "less one", "auto-round"));
     return typeof own.sym === "boolean"

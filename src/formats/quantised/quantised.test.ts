@@ -2,13 +2,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { elementCount } from "../../kit/index.js";
+import { elementCount, type JsonObject } from "../../kit/index.js";
 import { openSafetensors } from "../safetensors/index.js";
 import type { QuantisedTensor } from "./coded.js";
 import { isCodes } from "./parts.js";
 import { readQuantised, readShapes, WRITERS } from "./quantised.js";
 import { matches } from "./scheme.js";
-import { describeKnown, type Json } from "./settings.js";
+import { describeKnown } from "./settings.js";
 
 const MODULE = "model.layers.1.mlp.down_proj";
 const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/quantised");
@@ -18,7 +18,7 @@ async function load(name: string) {
   const file = await openSafetensors(join(FIXTURES, name, "model.safetensors"));
   const stored = file.tensors.map((tensor): QuantisedTensor => ({ ...tensor, file }));
   const { quantization_config: settings } = JSON.parse(readFileSync(join(FIXTURES, name, "config.json"), "utf8"));
-  return { stored, settings: settings as Json | undefined, shapes: await readShapes(stored) };
+  return { stored, settings: settings as JsonObject | undefined, shapes: await readShapes(stored) };
 }
 
 type Loaded = Awaited<ReturnType<typeof load>>;
@@ -27,7 +27,7 @@ function problemOf(loaded: Loaded): string {
   const found = read(loaded);
   return found && "problem" in found ? found.problem : `read: ${JSON.stringify(found && Object.keys(found))}`;
 }
-const withSettings = (loaded: Loaded, change: Json): Loaded => ({
+const withSettings = (loaded: Loaded, change: JsonObject): Loaded => ({
   ...loaded,
   settings: { ...loaded.settings, ...change },
 });
@@ -43,15 +43,15 @@ describe.each(cases)("%s", (name) => {
     expect(problemOf(loaded)).toBe('read: ["tensors","note"]');
     if (!loaded.settings) return;
     expect(problemOf(withSettings(loaded, { rotation_config: { hadamard: 64 } }))).toContain("rotation_config");
-    const groups = Object.entries((loaded.settings.config_groups ?? {}) as Record<string, Json>);
+    const groups = Object.entries((loaded.settings.config_groups ?? {}) as Record<string, JsonObject>);
     for (const [key, group] of groups) {
       const inGroup = { ...group, transform: "hadamard" };
-      const inWeights = { ...group, weights: { ...(group.weights as Json), permuted: true } };
+      const inWeights = { ...group, weights: { ...(group.weights as JsonObject), permuted: true } };
       for (const [what, where] of [
         [inGroup, "transform"],
         [inWeights, "weights.permuted"],
       ] as const) {
-        const config_groups = { ...(loaded.settings.config_groups as Json), [key]: what };
+        const config_groups = { ...(loaded.settings.config_groups as JsonObject), [key]: what };
         expect(problemOf(withSettings(loaded, { config_groups }))).toContain(`config_groups.${key}.${where}`);
       }
     }
@@ -85,7 +85,7 @@ describe.each(cases)("%s", (name) => {
   });
 });
 
-it.each<[string, Json, RegExp]>([
+it.each<[string, JsonObject, RegExp]>([
   ["gptq", { checkpoint_format: "marlin" }, /checkpoint_format "marlin"/],
   ["gptq", { checkpoint_format: "gptq", format: "gptq_v2" }, /gptq and gptq_v2/],
   ["gptq", { bits: 3 }, /bits 3/],
@@ -128,7 +128,7 @@ const FROM_AUTO_ROUND = {
 };
 const DENSE = { format: "dense", global_sparsity: 0.14, sparsity_structure: "unstructured", targets: [], ignore: [] };
 
-it.each<[string, Json]>([
+it.each<[string, JsonObject]>([
   ["awq", { ...ALWAYS, format: "gemm", version: "gemm" }],
   ["awq", FROM_AUTO_ROUND],
   ["gptq", { ...ALWAYS, sym: false, format: "gptq", checkpoint_format: "gptq" }],
@@ -192,7 +192,7 @@ it("modules that are left out do not stand for others whose names begin alike", 
 });
 
 describe("settings without codes", () => {
-  const plain = async (settings: Json, scales = false): Promise<Loaded> => {
+  const plain = async (settings: JsonObject, scales = false): Promise<Loaded> => {
     const { stored, shapes } = await load("gptq");
     const own = stored.filter(({ name }) => !/down_proj\.(qweight|qzeros|scales|g_idx)$/.test(name));
     const [one] = own;
@@ -200,7 +200,7 @@ describe("settings without codes", () => {
     return { stored: [...own, ...more], settings, shapes };
   };
 
-  it.each<[Json, boolean]>([
+  it.each<[JsonObject, boolean]>([
     [{ quant_method: "bitnet", linear_class: "autobitlinear", quantization_mode: "online" }, true],
     [
       { quant_method: "compressed-tensors", format: "dense", config_groups: {}, kv_cache_scheme: { num_bits: 8 } },

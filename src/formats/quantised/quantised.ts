@@ -1,6 +1,6 @@
 // Reads the tensors of quantised checkpoints as values: which tensors are codes, and what turns them into values.
 
-import { type DType, groupBy, isObject } from "../../kit/index.js";
+import { type DType, groupBy, isObject, type JsonObject } from "../../kit/index.js";
 import { formatSome, plural } from "../../kit/printing/index.js";
 import { readRange, type SafetensorsFile } from "../safetensors/reader.js";
 import type { Found, QuantisedTensor } from "./coded.js";
@@ -10,7 +10,7 @@ import { INTEGER_WRITERS } from "./integer-writers.js";
 import { readParts, type Shapes } from "./layouts.js";
 import { ADDED, Disagreement, isBesideCodes, isCodes, Parts } from "./parts.js";
 import { leftOut, type WriterPage } from "./scheme.js";
-import { type Json, unknownIn } from "./settings.js";
+import { unknownIn } from "./settings.js";
 
 /** Every writer that layergraft knows. */
 export const WRITERS: readonly WriterPage[] = [...FLOAT_WRITERS, compressedTensors, ...INTEGER_WRITERS];
@@ -72,7 +72,7 @@ export function readQuantised(
 ): Reading | undefined {
   const page = settings === undefined ? withoutSettings : pageOf(settings);
   if (typeof page === "string") return { problem: page };
-  const given: Json = isObject(settings) ? settings : {};
+  const given: JsonObject = isObject(settings) ? settings : {};
   const unknown = settings === undefined ? undefined : unknownIn({ is: "fields", keys: page.keys }, given);
   if (unknown !== undefined) {
     return { problem: `layergraft does not know ${unknown} of ${page.names[0]}'s settings` };
@@ -119,7 +119,7 @@ function pageOf(settings: unknown): WriterPage | string {
   return WRITERS.find(({ names }) => names.includes(name)) ?? `layergraft does not know how ${name} stores weights`;
 }
 
-function schemesOf(module: string, page: WriterPage, settings: Json): ReturnType<WriterPage["schemes"]> {
+function schemesOf(module: string, page: WriterPage, settings: JsonObject): ReturnType<WriterPage["schemes"]> {
   try {
     const key = leftOut(settings, module);
     if (key !== undefined) return `${key} of the configuration names ${module}, which has codes`;
@@ -135,7 +135,7 @@ function readModule(
   codes: QuantisedTensor,
   within: readonly QuantisedTensor[],
   page: WriterPage,
-  settings: Json,
+  settings: JsonObject,
   shapes: Shapes,
 ): Found | string {
   const { module } = new Parts(codes, within);

@@ -1,8 +1,9 @@
 // How a writer's settings say that a module's weights are stored, and which modules they mean.
 
 import type { Code } from "../../kernels/index.js";
+import type { JsonObject } from "../../kit/index.js";
 import { Disagreement } from "./parts.js";
-import type { Json, Keys } from "./settings.js";
+import type { Keys } from "./settings.js";
 
 /** Values that share a scale: all, a row, a column, `group` columns of a row, or a block. */
 export type Sharing =
@@ -37,16 +38,16 @@ export interface WriterPage {
    * How the settings say that a module is stored: any of these, of which exactly one must agree with the tensors.
    * @returns a problem, as a clause, where they do not say
    */
-  schemes(settings: Json, module: string): readonly Scheme[] | string;
+  schemes(settings: JsonObject, module: string): readonly Scheme[] | string;
   /** Whether plain weights belong to these settings, which then stay in the configuration. Default: they do not. */
-  keepsPlain?(settings: Json): boolean;
+  keepsPlain?(settings: JsonObject): boolean;
   /** What a model with plain weights computes otherwise than these say, as a clause. Default: nothing. */
   readonly whileRunning?: string;
 }
 
 export const isNumber = (value: unknown): value is number => typeof value === "number";
 /** A key's value; undefined where it is null. */
-export const given = (settings: Json, key: string): unknown => settings[key] ?? undefined;
+export const given = (settings: JsonObject, key: string): unknown => settings[key] ?? undefined;
 export const namesIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((one): one is string => typeof one === "string") : [];
 
@@ -90,5 +91,5 @@ function isPatternOf(pattern: string, module: string): boolean {
 const LEFT_OUT = ["ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers"];
 
 /** The key of the settings that leaves a module out. */
-export const leftOut = (settings: Json, module: string): string | undefined =>
+export const leftOut = (settings: JsonObject, module: string): string | undefined =>
   LEFT_OUT.find((key) => rankIn(namesIn(settings[key]), module) !== undefined);

@@ -2,8 +2,6 @@
 
 import { isObject } from "../../kit/index.js";
 
-export type Json = Readonly<Record<string, unknown>>;
-
 /** Values that a key may have; null counts as a missing key. */
 export type Known =
   /** Does not change what stored weights mean. */

@@ -6,8 +6,9 @@ import { describe, expect, test } from "vitest";
 import { metadatas, problemOf, temporaryFolder, tensorLists } from "../../../test/support/safetensors-files.js";
 import { DTYPE_BITS, type DType } from "../../kit/dtype.js";
 import { parseHeader, type TensorDeclaration } from "./header.js";
-import { DEFAULT_SHARD_BYTES, type FolderLayout, layoutFolder, type ShardLayout } from "./layout.js";
+import { type FolderLayout, layoutFolder, type ShardLayout } from "./layout.js";
 import { INDEX_FILE, openShards, SINGLE_FILE, shardName } from "./sharded.js";
+import { DEFAULT_SHARD_BYTES } from "./split-shards.js";
 
 const t = (name: string, bytes: number, dtype: DType = "U8"): TensorDeclaration => ({
   name,

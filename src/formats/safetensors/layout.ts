@@ -1,12 +1,9 @@
 // Lays out a checkpoint to write: shards, headers, offsets, index. Writes nothing.
-import { DTYPE_BITS, elementCount, FormatError, groupBy, RecipeError } from "../../kit/index.js";
-import { formatBytes } from "../../kit/printing/index.js";
+import { DTYPE_BITS, FormatError, groupBy } from "../../kit/index.js";
 import { MAX_HEADER_BYTES, serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { quote } from "./header-json.js";
-import { INDEX_FILE, MAX_SHARDS, moduleTensor, SINGLE_FILE, shardName } from "./sharded.js";
-
-/** Default limit of a shard: 5 GB, as the hub's tools wrote for years; large files fail more often in transfer. */
-export const DEFAULT_SHARD_BYTES = 5_000_000_000;
+import { INDEX_FILE, moduleTensor, SINGLE_FILE, shardName } from "./sharded.js";
+import { bytesOf, DEFAULT_SHARD_BYTES, splitIntoShards } from "./split-shards.js";
 
 export interface ShardLayout {
   /** Path inside the folder: the file's name, or for a module `2_Dense/model.safetensors`. */
@@ -29,8 +26,6 @@ export interface FolderLayout {
   readonly index?: { readonly name: string; readonly content: string };
 }
 
-const bytesOf = ({ dtype, shape }: TensorDeclaration) => (elementCount(shape) * DTYPE_BITS[dtype]) / 8;
-
 /**
  * Lays tensors out over shards of at most `shardBytes` of data each, in the order given; a larger tensor gets its own
  * shard. Within a shard wider dtypes come first, which aligns every tensor. Tensors of modules (`2_Dense/linear.weight`) go to the
@@ -44,26 +39,8 @@ export function layoutFolder(
   options: { shardBytes?: number; metadata?: Readonly<Record<string, string>> } = {},
 ): FolderLayout {
   const { shardBytes = DEFAULT_SHARD_BYTES, metadata = {} } = options;
-  if (!(shardBytes > 0)) throw new RecipeError(`the shard size is ${shardBytes} bytes; it must be positive`);
   const own = tensors.filter(({ name }) => !moduleTensor(name));
-  const groups: TensorDeclaration[][] = [[]];
-  let filled = 0;
-  for (const tensor of own) {
-    const bytes = bytesOf(tensor);
-    if (filled > 0 && filled + bytes > shardBytes) {
-      groups.push([]);
-      filled = 0;
-    }
-    groups.at(-1)?.push(tensor);
-    filled += bytes;
-  }
-  // More could be written but not opened again.
-  if (groups.length > MAX_SHARDS) {
-    throw new RecipeError(
-      `shards of at most ${formatBytes(shardBytes)} would be ${groups.length} files, over the limit of ${MAX_SHARDS}; allow larger shards`,
-    );
-  }
-
+  const groups = splitIntoShards(own, shardBytes);
   const shards = groups.map((group, i) =>
     layoutFile(groups.length === 1 ? SINGLE_FILE : shardName(i + 1, groups.length), group, metadata),
   );

@@ -1,8 +1,8 @@
 // Moves the token ids in a configuration to another vocabulary, by the texts of the tokens.
 
-import { MismatchError } from "../../kit/index.js";
+import { type JsonObject, MismatchError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import { isTower, type Json } from "../checkpoint/config.js";
+import { isTower } from "../checkpoint/config.js";
 import type { Alignment } from "./alignment.js";
 import type { Labelled } from "./compatibility.js";
 import { parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
@@ -16,7 +16,7 @@ const OPTIONAL =
 
 export interface MovedIds {
   /** Fields that change; those of a text tower within an object of its name. */
-  readonly fields: Json;
+  readonly fields: JsonObject;
   readonly notes: readonly string[];
 }
 
@@ -62,12 +62,12 @@ export async function moveTokenIds(
  * @returns the fields that change, and the first field by token that the new vocabulary lacks
  */
 export function translateIds(
-  json: Json,
+  json: JsonObject,
   { rows: own }: Vocabulary,
   rows: ReadonlyMap<string, number>,
-  instead: Json,
+  instead: JsonObject,
   count: number | undefined,
-): { readonly fields: Json; readonly lacking: ReadonlyMap<string, string> } {
+): { readonly fields: JsonObject; readonly lacking: ReadonlyMap<string, string> } {
   const textAt = new Map([...own].map(([text, row]) => [row, text]));
   const taken = new Set(rows.values());
   const lacking = new Map<string, string>();
@@ -85,7 +85,7 @@ export function translateIds(
     if (!isPadding && !lacking.has(name)) lacking.set(name, field);
     return isPadding || count === undefined ? value : undefined;
   };
-  const changed = (part: Json): Json =>
+  const changed = (part: JsonObject): JsonObject =>
     Object.fromEntries(
       Object.entries(part).flatMap(([key, value]) => {
         if (isTower(key, value)) {
@@ -101,7 +101,7 @@ export function translateIds(
   return { fields: changed(json), lacking };
 }
 
-function textTowerOf(json: Json): Json {
+function textTowerOf(json: JsonObject): JsonObject {
   const tower = Object.entries(json).find(([key, value]) => isTower(key, value));
-  return (tower?.[1] ?? {}) as Json;
+  return (tower?.[1] ?? {}) as JsonObject;
 }

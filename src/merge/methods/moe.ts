@@ -1,6 +1,6 @@
 // Mixture of experts: the MLPs of several models behind a router, in the attention and norms of one.
 import { z } from "zod";
-import { isObject, MismatchError, RecipeError } from "../../kit/index.js";
+import { isObject, type JsonObject, MismatchError, RecipeError } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { formatProblem, type Problem } from "../../kit/settings/index.js";
 import { GATE_MODES, type GateMode } from "../../tensor/measurements/index.js";
@@ -92,10 +92,11 @@ interface Layout {
   readonly shared?: string;
   /** Whether the shared expert has a gate of its own, or else always counts whole. */
   readonly gatesShared?: true;
-  readonly config: (json: Json, sizes: { E: number; k: number; hasBias: boolean; hasShared: boolean }) => Json;
+  readonly config: (
+    json: JsonObject,
+    sizes: { E: number; k: number; hasBias: boolean; hasShared: boolean },
+  ) => JsonObject;
 }
-
-type Json = Readonly<Record<string, unknown>>;
 
 const LAYOUTS: readonly Layout[] = [
   {
@@ -162,7 +163,7 @@ const LAYOUTS: readonly Layout[] = [
 ];
 
 /** What transformers takes for fields that the file of a Llama, Mistral or Qwen model may leave out; Mixtral's differ. */
-const defaultsOf = ({ num_attention_heads: heads, rope_parameters: rope }: Json): Json => ({
+const defaultsOf = ({ num_attention_heads: heads, rope_parameters: rope }: JsonObject): JsonObject => ({
   ...{ rms_norm_eps: 1e-6, num_key_value_heads: heads },
   ...(rope === undefined ? { rope_theta: 10_000 } : {}),
 });

@@ -10,7 +10,6 @@ import {
   companionsIn,
   homeOf,
   isTower,
-  type Json,
   leadsElsewhere,
   mapTowers,
   OF_TOKENIZER,
@@ -19,7 +18,7 @@ import {
 } from "../../formats/checkpoint/index.js";
 import { type AddedToken, textFoldersOf } from "../../formats/vocabulary/index.js";
 import { digestOf, exists, isFile, rewriteJson } from "../../kit/files/index.js";
-import { isObject, type TorchDTypeName } from "../../kit/index.js";
+import { isObject, type JsonObject, type TorchDTypeName } from "../../kit/index.js";
 import { PROVENANCE_FILE, type TensorPlan } from "../model-plan.js";
 
 /**
@@ -110,7 +109,7 @@ async function writeConfig({ config }: Checkpoint, plan: TensorPlan, path: strin
 export function outputConfig(
   { recipe, layerOrder, vocabulary, config: fields }: TensorPlan,
   config: Checkpoint["config"],
-): Json {
+): JsonObject {
   let { json } = config;
   if (fields) json = withFields(json, fields);
   if (layerOrder) json = stackedConfig({ ...config, json }, layerOrder);
@@ -119,7 +118,7 @@ export function outputConfig(
 }
 
 /** A configuration with other fields, also within its text tower. */
-function withFields(json: Json, fields: Json): Json {
+function withFields(json: JsonObject, fields: JsonObject): JsonObject {
   const replaced = Object.entries(fields).map(([key, value]): [string, unknown] => {
     const tower = json[key];
     return [key, isTower(key, tower) && isObject(value) ? withFields(tower, value) : value];
@@ -148,7 +147,7 @@ async function addTokens(folder: string, added: readonly AddedToken[]): Promise<
 }
 
 /** transformers 4 calls the field torch_dtype, 5 dtype; text towers may repeat it. */
-function withDType(json: Json, dtype: TorchDTypeName): Json {
+function withDType(json: JsonObject, dtype: TorchDTypeName): JsonObject {
   const changed = Object.entries(json).map(([key, value]): [string, unknown] => {
     if (key === "torch_dtype" || key === "dtype") return [key, dtype];
     return [key, isTower(key, value) ? withDType(value, dtype) : value];

@@ -12,10 +12,10 @@ export type Half = (typeof HALVES)[number];
 export type Owners = readonly string[];
 
 /** A row of the board, from the input. */
-export type Row = Readonly<Record<Half, Owners>>;
+export type LayerOwners = Readonly<Record<Half, Owners>>;
 
 export interface Board {
-  readonly rows: readonly Row[];
+  readonly rows: readonly LayerOwners[];
   /** Embeddings, final norm and head. */
   readonly outside: Owners;
 }
@@ -25,7 +25,7 @@ export type RecipeValue = Readonly<Record<string, unknown>>;
 
 const same = (a: Owners, b: Owners) => a.length === b.length && a.every((one, i) => one === b[i]);
 /** Whether both halves of a row are alike. */
-export const isWhole = ({ attention, mlp }: Row) => same(attention, mlp);
+export const isWhole = ({ attention, mlp }: LayerOwners) => same(attention, mlp);
 
 /** All from one model. */
 export function boardOfOne(source: string, layers: number): Board {
@@ -164,7 +164,8 @@ interface Rule {
 function soupOf(board: Board, used: readonly string[]): RecipeValue {
   const models = used.map((model) => {
     const has = (owners: Owners) => owners.includes(model);
-    const where = (test: (row: Row) => boolean) => board.rows.flatMap((row, layer) => (test(row) ? [layer] : []));
+    const where = (test: (row: LayerOwners) => boolean) =>
+      board.rows.flatMap((row, layer) => (test(row) ? [layer] : []));
     const whole = where(({ attention, mlp }) => has(attention) && has(mlp));
     const rules: Rule[] = whole.length > 0 ? [{ layers: rangesOf(whole), value: 1 }] : [];
     for (const half of HALVES) {

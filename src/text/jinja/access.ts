@@ -2,8 +2,8 @@
 import { bind } from "./arguments.js";
 import { isEqual } from "./compare.js";
 import { formatBraces } from "./format.js";
-import { takeEntries, takeText } from "./limits.js";
 import { repr } from "./print.js";
+import { takeEntries, takeText } from "./template-guard.js";
 import { textMethod } from "./text-methods.js";
 import {
   asIndex,

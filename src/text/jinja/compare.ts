@@ -1,5 +1,5 @@
 // Python's ==, < and in.
-import { scan, seek, spend } from "./limits.js";
+import { scan, seek, spend } from "./template-guard.js";
 import { asNumber, Dict, defined, fail, iterate, Tuple, typeName, Undefined, type Value, View } from "./values.js";
 
 export function isEqual(left: Value, right: Value): boolean {

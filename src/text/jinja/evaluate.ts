@@ -2,10 +2,10 @@
 import { attribute, item, slice } from "./access.js";
 import { compare } from "./compare.js";
 import { escapeHtml, runFilter } from "./filters.js";
-import { spend, takeEntries } from "./limits.js";
 import type { Call, Expression } from "./nodes.js";
 import { calculate, join, negate } from "./operators.js";
 import { toText } from "./print.js";
+import { spend, takeEntries } from "./template-guard.js";
 import { runTest } from "./tests.js";
 import {
   Dict,

@@ -3,10 +3,10 @@ import { item } from "./access.js";
 import { bind } from "./arguments.js";
 import { order } from "./compare.js";
 import { formatPercent } from "./format.js";
-import { scan, takeText } from "./limits.js";
 import { round, toFloat, toInteger } from "./number-filters.js";
 import { calculate } from "./operators.js";
 import { toJson, toText } from "./print.js";
+import { scan, takeText } from "./template-guard.js";
 import { hasTest, runTest } from "./tests.js";
 import { capitalize, joinTexts, lines, lower, replace, strip, upper } from "./text-methods.js";
 import {

@@ -1,6 +1,7 @@
 // Python's two ways to fill a text: `"%s" % value` and `"{}".format(value)`.
-import { takeText } from "./limits.js";
+
 import { floatText, repr, toText } from "./print.js";
+import { takeText } from "./template-guard.js";
 import { asIndex, asNumber, Dict, fail, Tuple, typeName, Undefined, type Value } from "./values.js";
 
 /** Most digits after the point, and most characters of a field. */

@@ -2,9 +2,9 @@
 
 import { copied } from "./access.js";
 import { bind } from "./arguments.js";
-import { takeEntries } from "./limits.js";
 import { toText } from "./print.js";
 import { formatTime } from "./strftime.js";
+import { takeEntries } from "./template-guard.js";
 import {
   asIndex,
   type Call,

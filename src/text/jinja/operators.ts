@@ -1,7 +1,7 @@
 // Python's arithmetic.
 
 import { formatPercent } from "./format.js";
-import { checkLength, spend, takeEntries, takeText } from "./limits.js";
+import { checkLength, spend, takeEntries, takeText } from "./template-guard.js";
 import { asNumber, defined, fail, Tuple, typeName, type Value } from "./values.js";
 
 /** Whole numbers of more digits are refused, as Python refuses to print them. */

@@ -1,7 +1,7 @@
 // Values as Python prints them: str(), repr() and json.dumps().
 
 import { order } from "./compare.js";
-import { scan, spend, takeText } from "./limits.js";
+import { scan, spend, takeText } from "./template-guard.js";
 import {
   asNumber,
   Dict,

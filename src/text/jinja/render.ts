@@ -4,11 +4,11 @@ import { evaluate, evaluateMarked, given, Scope } from "./evaluate.js";
 import { runFilter } from "./filters.js";
 import { globals, setField } from "./globals.js";
 import { tokenize } from "./lexer.js";
-import { checkLength, deeper, limited, spend, takeEntries, takeText } from "./limits.js";
 import { Loop } from "./loop.js";
 import type { Expression, MacroBody, Statement, Target } from "./nodes.js";
 import { parse } from "./parser.js";
 import { toText } from "./print.js";
+import { checkLength, deeper, limited, spend, takeEntries, takeText } from "./template-guard.js";
 import {
   Dict,
   defined,
@@ -27,7 +27,7 @@ import {
 } from "./values.js";
 
 export { SyntaxProblem } from "./lexer.js";
-export { LimitError } from "./limits.js";
+export { LimitError } from "./template-guard.js";
 export { Refusal, TemplateFailure } from "./values.js";
 
 export interface Program {

@@ -1,6 +1,6 @@
 // Methods of Python's str. Positions and lengths count characters.
 import { bind } from "./arguments.js";
-import { scan, seek, takeEntries, takeText } from "./limits.js";
+import { scan, seek, takeEntries, takeText } from "./template-guard.js";
 import {
   asIndex,
   characters,

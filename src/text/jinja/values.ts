@@ -1,6 +1,6 @@
 // Values of templates: Python's, as far as chat templates have them.
 import { numberIn, WrittenNumber } from "../../kit/numbers/index.js";
-import { spend, takeEntries } from "./limits.js";
+import { spend, takeEntries } from "./template-guard.js";
 
 /** A whole number is a bigint, and a float a number. */
 export type Value =

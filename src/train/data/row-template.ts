@@ -28,10 +28,10 @@ export interface Writer {
    * The text of an example, in parts that are encoded separately.
    * @throws TemplateError if the chat template refuses it, or hides where its responses are
    */
-  readonly write: (example: Example) => Part[];
+  readonly write: (example: Example) => RowPart[];
 }
 
-export interface Part {
+export interface RowPart {
   readonly spans: readonly Span[];
   /** Whether the end-of-text token that may follow is learned; undefined if no response ends it. */
   readonly end: boolean | undefined;
@@ -43,7 +43,7 @@ export interface Part {
 export function compileTemplate(template: PromptTemplate, loss: LossOn = "responses"): Writer {
   if (template !== "plain" && "chat" in template) {
     const { chat } = template;
-    const write = (example: Example): Part[] => {
+    const write = (example: Example): RowPart[] => {
       const last = example.messages.at(-1);
       const end = last?.role === "assistant" ? last.leftOut === undefined : undefined;
       return [{ spans: chatSpans(chat, example, loss), end }];
@@ -51,7 +51,7 @@ export function compileTemplate(template: PromptTemplate, loss: LossOn = "respon
     return { hasOwnMarks: true, write };
   }
   const writeTurn = template === "plain" ? plainTurn : compileTurn(template.turn);
-  const write = (example: Example): Part[] =>
+  const write = (example: Example): RowPart[] =>
     turnsOf(example).map((turn) => {
       const [before, response] = writeTurn(turn);
       const spans = [

@@ -9,13 +9,13 @@ import { Select } from "../components/inputs.js";
 import { Command } from "../components/progress.js";
 import { attempt, useAnswer } from "../store.js";
 import { Item } from "./item.js";
-import type { Row } from "./results.js";
+import type { ResultRow } from "./results.js";
 
 type Task = ResultComparison["tasks"][number];
 type Kind = "all" | "gained" | "lost";
 
 interface Props {
-  readonly pair: readonly [Row, Row];
+  readonly pair: readonly [ResultRow, ResultRow];
   readonly task: string;
 }
 
@@ -38,7 +38,8 @@ export function Comparison({ pair, task }: Props) {
 }
 
 /** With what ran it, where both are of the same model. */
-const labelOf = (one: Row, other: Row) => (one.label === other.label ? `${one.label} (${one.runner})` : one.label);
+const labelOf = (one: ResultRow, other: ResultRow) =>
+  one.label === other.label ? `${one.label} (${one.runner})` : one.label;
 
 function ComparedTask({ pair, task }: { pair: Props["pair"]; task: Task }) {
   const [metric, setMetric] = useState(0);

@@ -3,12 +3,12 @@ import type { ComparedItem } from "../../protocol/index.js";
 import { Icon } from "../components/basics.js";
 import { Different } from "../components/different.js";
 import { Own } from "../components/grid.js";
-import type { Row } from "./results.js";
+import type { ResultRow } from "./results.js";
 
 interface ItemProps {
   readonly item: ComparedItem;
   /** The models, in the order of the answers. */
-  readonly rows: readonly Pick<Row, "name" | "label" | "accent">[];
+  readonly rows: readonly Pick<ResultRow, "name" | "label" | "accent">[];
   readonly change?: "gained" | "lost" | null;
 }
 

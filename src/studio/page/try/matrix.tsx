@@ -8,7 +8,7 @@ import { Grid, Own } from "../components/grid.js";
 import { Select } from "../components/inputs.js";
 import { inBackground, useAnswer } from "../store.js";
 import { Item, Verdict } from "./item.js";
-import type { Row } from "./results.js";
+import type { ResultRow } from "./results.js";
 
 const PAGE = 30;
 
@@ -19,7 +19,7 @@ function disagreement(values: readonly (number | null)[]): number {
   return known.reduce((sum, value) => sum + (value - mean) ** 2, 0);
 }
 
-export function ItemsByModels({ rows, task }: { rows: readonly Row[]; task: string }) {
+export function ItemsByModels({ rows, task }: { rows: readonly ResultRow[]; task: string }) {
   const [isSorted, setSorted] = useState(true);
   const [group, setGroup] = useState("");
   const [page, setPage] = useState(0);

@@ -15,7 +15,7 @@ import { ItemsByModels } from "./matrix.js";
 
 type Score = Evaluation["tasks"][number];
 /** A result of a model on one task. */
-export interface Row extends Evaluation {
+export interface ResultRow extends Evaluation {
   readonly score: Score;
   /** What the model is called in the project, else its source. */
   readonly label: string;
@@ -30,11 +30,11 @@ interface Group {
   readonly key: string;
   readonly score: Score;
   /** Earlier versions last; the base first, then as the project lists models; the latest of a model first. */
-  readonly rows: readonly Row[];
+  readonly rows: readonly ResultRow[];
 }
 
 function groupsOf(all: readonly Evaluation[]): Group[] {
-  const groups = new Map<string, Row[]>();
+  const groups = new Map<string, ResultRow[]>();
   for (const one of all) {
     const at = choices.value.findIndex(({ source }) => source === one.source);
     const known = choices.value[at];
@@ -73,7 +73,7 @@ export function Results({ version }: { version: string }) {
 const MAX_COLUMNS = 8;
 
 function ResultGroup({ group: { score, rows } }: { group: Group }) {
-  const [pair, setPair] = useState<readonly [Row, Row] | null>(null);
+  const [pair, setPair] = useState<readonly [ResultRow, ResultRow] | null>(null);
   const [isOpen, setOpen] = useState(false);
   const now = rows.filter(({ isEarlier }) => !isEarlier);
   const open = recipeSource(settings.value?.recipe ?? "");
@@ -87,7 +87,12 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const one = rows.find(({ name }) => name === first) ?? best ?? rows.find((row) => row !== wanted);
   const rest = rows.filter((row) => row !== one);
   const other = rest.find(({ name }) => name === second) ?? (wanted === one ? rest[0] : wanted);
-  const select = (label: string, among: readonly Row[], { name: value }: Row, onChange: (name: string) => void) => (
+  const select = (
+    label: string,
+    among: readonly ResultRow[],
+    { name: value }: ResultRow,
+    onChange: (name: string) => void,
+  ) => (
     <Select
       {...{ label, value, onChange }}
       options={among.map((row) => [row.name, `${row.label}, ${row.score.score}${differenceOf(row, rows)}`])}
@@ -121,13 +126,13 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
 }
 
 /** What tells a result from others of its model: what ran it, or when. */
-function differenceOf(row: Row, rows: readonly Row[]): string {
+function differenceOf(row: ResultRow, rows: readonly ResultRow[]): string {
   const others = rows.filter(({ name, label }) => name !== row.name && label === row.label);
   if (others.length === 0) return "";
   return others.some(({ runner }) => runner === row.runner) ? ` (${timeText(row.ended)})` : ` (${row.runner})`;
 }
 
-function ScoreTable({ label, rows }: { label: string; rows: readonly Row[] }) {
+function ScoreTable({ label, rows }: { label: string; rows: readonly ResultRow[] }) {
   const ends = rows.flatMap(({ score: { value, low, high } }) => [value, low, high].filter((one) => one !== null));
   const { low, high, ticks } = scoreAxis(
     ends.map((mean) => ({ mean })),

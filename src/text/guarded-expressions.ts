@@ -3,31 +3,16 @@
 
 import { SPLIT_PATTERNS } from "../formats/gguf/index.js";
 import { CheckpointError, GuardError, guarded, isObject } from "../kit/index.js";
+import { isLinear } from "./linear-expression.js";
 import { type Normalizer, readNormalizer, readReplace } from "./normalizers.js";
 import { readPreTokenizer } from "./pre-tokenizers.js";
 import type { TokenizerPart } from "./tokenizer-json.js";
 
 const guardedText = guarded<typeof import("./guarded-functions.js")>("#guarded-text");
 
-/** Regular expressions of published tokenizers that run in place. */
-const TRUSTED: ReadonlySet<string> = new Set([
-  ...Object.values(SPLIT_PATTERNS),
-  // Single classes, as in T5, XLM-R, DeepSeek and Falcon
-  " {2,}",
-  "\\s+",
-  "\\n",
-  "[\\r\\n]",
-  "\\p{N}",
-  "\\p{N}+",
-  "\\p{N}{1,3}",
-  "\\d",
-  "\\d+",
-  "[0-9][0-9][0-9]",
-  "\\s?\\p{L}+",
-  "\\s?\\p{P}+",
-  "[一-龥ࠀ-一가-퟿]+",
-  "[一-龥぀-ゟ゠-ヿ]+",
-]);
+/** Published expressions run in place, and those whose form shows that they are fast. */
+const PUBLISHED: ReadonlySet<string> = new Set(Object.values(SPLIT_PATTERNS));
+const isFast = (expression: string) => PUBLISHED.has(expression) || isLinear(expression);
 
 /** A text may grow by this factor, more than in any published tokenizer, plus this many characters. */
 export const MAX_GROWTH = 100;
@@ -52,7 +37,7 @@ function isTrusted(part: TokenizerPart | undefined): boolean {
     if (!isObject(value)) return true;
     growth *= growthOf(value);
     return Object.entries(value).every(([key, inner]) =>
-      key === "Regex" ? typeof inner === "string" && TRUSTED.has(inner) : visit(inner),
+      key === "Regex" ? typeof inner === "string" && isFast(inner) : visit(inner),
     );
   };
   return visit(part) && growth <= MAX_GROWTH;
