@@ -81,7 +81,7 @@ describe("the sidebar of the site", () => {
   test("has every page of docs/, and the reference", () => {
     const pages = PAGES.filter((path) => /^docs\/[^/]+\.md$/.test(path) && path !== "docs/README.md");
     expect(links.toSorted()).toEqual([...pages, "docs/api/README.md"].toSorted());
-    expect(guides.items.length).toBe(12);
+    expect(guides.items.length).toBe(14);
   });
 
   test.each(guides.items.map((guide, i) => ({ ...guide, next: guides.items[i + 1] })))(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from types import TracebackType
 from typing import Any, TypedDict
 
@@ -79,7 +80,7 @@ def _shown(on_progress: OnProgress | bool | None) -> OnProgress | None:
     if on_progress is False or (on_progress is None and not sys.stderr.isatty()):
         return None
     try:
-        from tqdm.auto import tqdm
+        tqdm = import_module("tqdm.auto").tqdm
     except ImportError:
         if on_progress:
             raise ImportError("on_progress=True needs tqdm. Add it with: pip install tqdm") from None
@@ -137,8 +138,11 @@ def _error(value: Mapping[str, Any]) -> LayergraftError:
 
 def request(input: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as a request has them; those that were not given are left out."""
-    given = lambda values: {name: value for name, value in values.items() if value is not None}  # noqa: E731
-    return {"input": given(input), "options": given(options)}
+    return {"input": _given(input), "options": _given(options)}
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def call(verb: str, input: Mapping[str, Any], options: Mapping[str, Any], on_progress: OnProgress | bool | None) -> Any:

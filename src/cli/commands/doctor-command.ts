@@ -1,11 +1,13 @@
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { installRuntime, loadRuntime } from "../../engine/runtime/index.js";
 import { installLlama, loadLibrary } from "../../export/llama/index.js";
 import { hubSettings } from "../../formats/hub/index.js";
+import { readJsonObject } from "../../kit/files/index.js";
 import { usageError, VERSION } from "../../kit/index.js";
 import { describeFree, freeMemory } from "../../kit/memory/index.js";
 import { commandLine, formatBytes, shorten } from "../../kit/printing/index.js";
@@ -97,7 +99,11 @@ async function examine(): Promise<readonly Finding[]> {
   const version = (name: string) => python?.find((line) => line.startsWith(`${name} `));
   const cores = `${cpus()[0]?.model.trim() || process.arch}, ${availableParallelism()} cores${flags && `, ${flags}`}`;
   return [
-    { name: "layergraft", found: VERSION, enables: "merging, analysis and the studio, without anything below" },
+    {
+      name: "layergraft",
+      found: VERSION,
+      enables: `merging, analysis and the studio, without anything below; ${await published()}`,
+    },
     { name: "Node.js", found: process.version, enables: "20.19 or newer; 22.1 and newer start faster" },
     { name: "CPU", found: cores, enables: "merges and the embedded engine use all cores" },
     {
@@ -139,6 +145,15 @@ async function examine(): Promise<readonly Finding[]> {
     { name: "vLLM", found: version("vllm"), enables: "eval --backend openai:URL on GPUs", add: "pip install vllm" },
     { name: "Slurm", found: slurm?.[0], enables: "experiments on a cluster: executor: { kind: slurm }" },
   ];
+}
+
+/** Where others find the package: its address, which has a placeholder until it is published. */
+async function published(): Promise<string> {
+  const require = createRequire(import.meta.url);
+  const { homepage = "" } = await readJsonObject(require.resolve("#package.json"));
+  return /\/OWNER\//.test(String(homepage))
+    ? "not on npm or PyPI yet, so install it from a clone"
+    : `published at ${homepage}`;
 }
 
 /** Lines that a program prints; undefined if it is not there or fails. */
