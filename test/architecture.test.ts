@@ -200,8 +200,9 @@ test("no folders import in a circle", () => {
 test("everything that is printed passes write of kit/printing/terminal.ts, which shows control characters", () => {
   const wrong = files.filter((path) => {
     const file = relative(SOURCES, path);
-    const isPage = file.startsWith("studio/page/");
-    return !isPage && /\bprocess\.std(out|err)\.write\(|\bconsole\./.test(readFileSync(path, "utf8"));
+    // Lines of JSON for another program have such characters escaped.
+    const isExempt = file.startsWith("studio/page/") || file === "calls/main.ts";
+    return !isExempt && /\bprocess\.std(out|err)\.write\(|\bconsole\./.test(readFileSync(path, "utf8"));
   });
   expect(wrong).toEqual([]);
 });

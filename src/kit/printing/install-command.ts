@@ -2,7 +2,6 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
-import { own } from "../json.js";
 import { shellQuote } from "./terminal.js";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -27,12 +26,15 @@ interface Installed {
 }
 
 /** Extras of the wheel, by the packages of npm that they bring. */
-const EXTRAS: Readonly<Record<string, string>> = { "onnxruntime-node": "engine", "node-llama-cpp": "llama" };
+const EXTRAS = new Map([
+  ["onnxruntime-node", "engine"],
+  ["node-llama-cpp", "llama"],
+]);
 
 /** @param name of the package, with a version where one is needed */
 export function installCommandAt(name: string, { root, cwd, env, exists }: Installed): string {
   const python = pythonOf(env);
-  const extra = own(EXTRAS, name.replace(/(?<=.)@.*$/, ""));
+  const extra = EXTRAS.get(name.replace(/(?<=.)@.*$/, ""));
   if (python && extra !== undefined) {
     const wanted = shellQuote(`layergraft[${extra}]`);
     return python.isTemporary
