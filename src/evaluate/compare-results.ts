@@ -7,7 +7,7 @@ import {
   openComparable,
 } from "./results/comparable.js";
 import { holmAdjust } from "./scoring/holm.js";
-import { detectableDifference } from "./scoring/power.js";
+import { detectableDifference, itemsNeeded } from "./scoring/power.js";
 import { type Comparison, compareItems, compareRuns } from "./scoring/scores.js";
 import { answerWords, type Metric } from "./tasks/open-tasks.js";
 
@@ -36,6 +36,11 @@ export interface MethodComparison extends Comparison {
    * undefined where they show none, or nothing is known about the spread.
    */
   readonly detectable: number | undefined;
+  /**
+   * Items with which a true difference of the size that was found is shown with 80% power at 5%, corrected in the same way;
+   * undefined of methods of several runs, and where no number of items is enough.
+   */
+  readonly needed: number | undefined;
 }
 
 export interface TaskComparison extends Omit<ComparableTask, "judging" | "read"> {
@@ -172,6 +177,7 @@ async function compareTask(
         ...one,
         pAdjusted: adjusted[i],
         detectable: detectableIn(one, others.length, options.discordance),
+        needed: neededFor(one, others.length),
       }),
     );
   });
@@ -222,4 +228,14 @@ function detectableIn(
   const found = detectableDifference({ standardError: interval.deviation, degrees }, { comparisons });
   // Shares differ by at most 1.
   return scale === "share" && found !== undefined && found > 1 ? undefined : found;
+}
+
+function neededFor(
+  { items, difference, discordance, interval, degrees }: Comparison & { readonly degrees?: number },
+  comparisons: number,
+): number | undefined {
+  // More items do not make runs alike.
+  if (degrees !== undefined) return undefined;
+  if (discordance !== undefined) return itemsNeeded(difference, { items, discordance }, { comparisons });
+  return interval && itemsNeeded(difference, { items, standardError: interval.deviation }, { comparisons });
 }

@@ -22,7 +22,6 @@ export {
 export {
   comparisonLines,
   comparisonNotes,
-  comparisonVerdict,
   progressDetail,
   SCORE_FORMATS,
   type ScoreFormat,

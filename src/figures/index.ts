@@ -9,8 +9,23 @@ export {
   type Section,
   tablesOf,
 } from "./figures.js";
+export {
+  type Compared,
+  type Finding,
+  type FindingWords,
+  findingText,
+  findingWords,
+  isMerge,
+  type Lead,
+  listed,
+  type Measured,
+  type ModelKind,
+  type Next,
+  nameInWords,
+  sentence,
+} from "./finding.js";
 export { type Heatmap, heatmapLines, heatmapSvg } from "./heatmap.js";
-export { leadSentence, probabilityText, scoreText } from "./lead.js";
+export { probabilityText, scoreText } from "./lead.js";
 export { lossPage } from "./loss-page.js";
 export { formatTick, pageWithData, reportPage } from "./page.js";
 export { pageMarkdown } from "./page-markdown.js";

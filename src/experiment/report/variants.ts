@@ -80,11 +80,10 @@ function cellsOf({ bars, scale }: Overview): Map<string, NumberCell> {
 /** `swap is highest in 14 of 24 variants (significantly in 3), soup in 9, tied in 1.` */
 function describeHighest(group: readonly Placed[]): string {
   if (group.length < 2) return "";
-  const highest = group.map(({ overview }) => {
-    const bars = overview.bars.filter(isCompared).toSorted((a, b) => b.mean - a.mean);
-    const [first, second] = bars;
-    const isTied = first && second && first.mean - second.mean < 1e-9;
-    return { label: isTied ? "" : (first?.label ?? ""), isBest: first?.isBest === true };
+  const highest = group.map(({ overview: { finding, bars } }) => {
+    // Without a finding, the only row.
+    const label = finding ? finding.subject.label : (bars.find(isCompared)?.label ?? "");
+    return { label: finding?.outcome === "tied" ? "" : label, isBest: finding?.isBest === true };
   });
   const counts = [...groupBy(highest, ({ label }) => label)].toSorted(([, a], [, b]) => b.length - a.length);
   const named = counts.filter(([label]) => label !== "");

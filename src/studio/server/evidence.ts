@@ -1,0 +1,126 @@
+// Everything in a project that answered the questions of a result: its models, its recipes, and the merges of its experiments.
+import { join } from "node:path";
+import { type EngineSource, openModelSource } from "../../engine/index.js";
+import { type FinishedEvaluation, finishedEvaluations } from "../../experiment/index.js";
+import type { ModelKind } from "../../figures/index.js";
+import { isAnySystemError, LayergraftError } from "../../kit/index.js";
+import { findPlans, placeOf } from "../experiments/find-plans.js";
+import { EVALUATIONS } from "../jobs/evaluate.js";
+import { askSame, type Evaluation, recipeSource } from "../protocol/index.js";
+import { evaluationOf } from "./evaluations.js";
+
+export type TaskScore = Evaluation["tasks"][number];
+
+/** A model of a project as a page calls it, with its colour. */
+export interface Named {
+  readonly source: string;
+  readonly name: string;
+  readonly colour: string;
+}
+
+/** A result of a model, on the same items as that of the page. */
+export interface Evidence {
+  readonly name: string;
+  readonly kind: ModelKind;
+  readonly colour: string;
+  /** Its configuration, and the experiment that it is from. */
+  readonly detail: string;
+  /** What it is one of several configurations of. */
+  readonly entry: string;
+  /** Absolute folder of its results. */
+  readonly folder: string;
+  readonly score: TaskScore;
+}
+
+/** An evaluation of an experiment of the project. */
+export interface Experimented extends FinishedEvaluation {
+  /** The plan, by its path in the project. */
+  readonly plan: string;
+  readonly result: Evaluation;
+}
+
+/** The finished evaluations of every experiment in a project; a plan that is not valid has none. */
+export async function experimentsOf(project: string): Promise<Experimented[]> {
+  const plans = await findPlans(project);
+  const found = await Promise.all(
+    plans.map(async (plan) => {
+      const place = await placeOf(join(project, plan)).catch((error) => {
+        if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
+        throw error;
+      });
+      const finished = place ? await finishedEvaluations(place.out) : [];
+      return Promise.all(
+        finished.map(async (one) => {
+          const result = await evaluationOf(one.folder, one.results);
+          return result ? [{ ...one, plan, result }] : [];
+        }),
+      );
+    }),
+  );
+  return found.flat(2);
+}
+
+/** What is evidence beside the result of a recipe. */
+export interface ProjectEvidence {
+  readonly project: string;
+  readonly models: readonly Named[];
+  /** Evaluations of the project whose models are as they were then. */
+  readonly evaluations: readonly Evaluation[];
+  readonly experiments: readonly Experimented[];
+}
+
+/**
+ * The results of every other model that was asked the same and run by the same, the models of the project first. A model that
+ * has several, such as an expert that an experiment evaluated, too, has the first.
+ */
+export async function evidenceFor(
+  { name, runner, task }: { readonly name: string; readonly runner: string; readonly task: TaskScore },
+  { project, models, evaluations, experiments }: ProjectEvidence,
+): Promise<Evidence[]> {
+  const scoreIn = (one: Evaluation) =>
+    one.runner === runner ? one.tasks.find((other) => askSame(other, task)) : undefined;
+  const own = evaluations.flatMap((one) => {
+    const score = one.source === recipeSource(name) ? undefined : scoreIn(one);
+    const named = score && nameOf(one.source, models);
+    const folder = join(project, EVALUATIONS, one.name);
+    return score && named ? [{ ...named, detail: "", entry: named.name, folder, score, model: one.source }] : [];
+  });
+  const placed = own.toSorted((a, b) => placeIn(models, a.model) - placeIn(models, b.model));
+  const tried = experiments.flatMap(({ of, kind, model, folder, results, plan, result }) => {
+    const score = scoreIn(result);
+    const detail = [of.configuration, `in ${plan}`].filter((part) => part !== "").join("; ");
+    const head = { name: of.entry, kind, colour: kind, detail, entry: of.entry };
+    return score ? [{ ...head, folder: join(folder, results), score, model }] : [];
+  });
+  const seen = new Set<string>([(await digestOf(recipeSource(name), project)) ?? ""]);
+  const evidence: Evidence[] = [];
+  for (const { model, ...one } of [...placed, ...tried]) {
+    const digest = (await digestOf(model, project)) ?? JSON.stringify(model);
+    if (!seen.has(digest)) evidence.push(one);
+    seen.add(digest);
+  }
+  return evidence;
+}
+
+/** Models of the project have its names, recipes their own; undefined of a model that the project has no longer. */
+function nameOf(source: string, models: readonly Named[]): Pick<Evidence, "name" | "kind" | "colour"> | undefined {
+  const model = models.find((one) => one.source === source);
+  if (model) return { name: model.name, kind: model.colour === "own-base" ? "base" : "expert", colour: model.colour };
+  const recipe = /^recipes\/(.+)\.yaml$/.exec(source)?.[1];
+  return recipe === undefined ? undefined : { name: recipe, kind: "merge", colour: "merge" };
+}
+
+function placeIn(models: readonly Named[], source: string): number {
+  const at = models.findIndex((one) => one.source === source);
+  return at < 0 ? models.length : at;
+}
+
+/** What identifies a model, however it is written; undefined for one that cannot be opened here. */
+async function digestOf(source: EngineSource | FinishedEvaluation["model"], folder: string) {
+  try {
+    return (await openModelSource(source as EngineSource, { folder })).digest;
+  } catch (error) {
+    if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
+    throw error;
+  }
+}
