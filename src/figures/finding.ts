@@ -190,7 +190,7 @@ function testWords({ outcome, unclear, controls, equals, alternative, scale, isP
       return `The difference is ${outcome === "unclear" ? "not " : ""}significant.`;
     }
     const except = controls.length === 0 ? "" : ` except ${labelsOf(controls)}`;
-    if (unclear.length === 0) return `It is significantly above every other row${except}.`;
+    if (unclear.length === 0) return `It is significantly above all others${except}.`;
     return `It is not significantly above ${labelsOf([...unclear, ...controls])}.`;
   };
   const also =
@@ -209,7 +209,7 @@ function testWords({ outcome, unclear, controls, equals, alternative, scale, isP
 function evidenceWords({ subject, alternative, hasOtherMerges, isPair, tiedChoices }: Finding): string {
   const isLonely = isMerge(subject) && alternative !== undefined && !hasOtherMerges && !isPair;
   return [
-    ...(isLonely ? ["No other merge was tried."] : []),
+    ...(isLonely ? ["No other merge was tried on these items."] : []),
     ...(tiedChoices
       ? [`${tiedChoices.answers} of ${plural(tiedChoices.of, "answer")} of these models have tied choices.`]
       : []),

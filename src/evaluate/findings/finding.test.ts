@@ -38,7 +38,7 @@ describe("the best alternative", () => {
     ]);
     expect(findingText(finding)).toBe(
       "The layer swap scores 80.0%, 50.0 points above the soup, the best alternative (30.0%; 95% interval of the difference: " +
-        "+41.0 to +59.0; p = 0.001). It is significantly above every other row. More items are not needed.",
+        "+41.0 to +59.0; p = 0.001). It is significantly above all others. More items are not needed.",
     );
   });
 
@@ -47,7 +47,7 @@ describe("the best alternative", () => {
     expect(finding).toMatchObject({ hasOtherMerges: false, next: { do: "score other merges" } });
     expect(findingText(finding)).toBe(
       "The layer swap scores 80.0%, 75.0 points above the math expert, the best single model (5.0%; 95% interval of the " +
-        "difference: +66.0 to +84.0; p = 0.001). It is significantly above every other row. No other merge was tried. Score " +
+        "difference: +66.0 to +84.0; p = 0.001). It is significantly above all others. No other merge was tried on these items. Score " +
         "another merge, such as a soup or TIES, on the same items.",
     );
   });

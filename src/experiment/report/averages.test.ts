@@ -87,7 +87,7 @@ describe("averages", () => {
     ]);
     expect(overview?.rows.map(({ label }) => label)).toContain("layer swap, Telugu");
     expect(findingText(overview?.finding)).toMatch(
-      /^“layer swap, Swahili” scores 100\.0%, .* It is significantly above every other row\. (.*) score 15\.0%, too\. More items are not needed\.$/,
+      /^“layer swap, Swahili” scores 100\.0%, .* It is significantly above all others\. (.*) score 15\.0%, too\. More items are not needed\.$/,
     );
   });
 

@@ -54,7 +54,7 @@ describe("leads", () => {
     const { low = 0, high = 0 } = leadOver("math")?.interval ?? {};
     const span = [low, high].map((value) => `+${(100 * value).toFixed(1)}`).join(" to ");
     expect(findingText(overview?.finding)).toBe(
-      `The swap scores 70.0%, 30.0 points above the math expert, the best alternative (40.0%; 95% interval of the difference: ${span}; p = 0.004). It is significantly above every other row. More items are not needed.`,
+      `The swap scores 70.0%, 30.0 points above the math expert, the best alternative (40.0%; 95% interval of the difference: ${span}; p = 0.004). It is significantly above all others. More items are not needed.`,
     );
     const table = tablesIn(report).find(({ id }) => id === "lead-main-own_sw");
     expect(table).toMatchObject({ title: "The lead of swap, own_sw.yaml" });

@@ -201,12 +201,12 @@ describe("significance", () => {
       /^Swap outside scores 100\.0%, 80\.0 points above swap averaged, the best alternative \(20\.0%; 95% /,
     );
     expect(verdict).toMatch(
-      /It is significantly above every other row\. Soup 3 to 1 and swap any score 20\.0%, too\. More items are not needed\.$/,
+      /It is significantly above all others\. Soup 3 to 1 and swap any score 20\.0%, too\. More items are not needed\.$/,
     );
     expect(finding?.outcome).toBe("above");
     const tied = reportOf(HEAD + MERGES + TASKS, (step) => ({ 8: 10, 7: 2, 6: 2 })[strength(step)] ?? 1).report;
     expect(findingText(tied.overviews[0]?.finding)).toMatch(
-      / above swap averaged, the best alternative \(20\.0%; .*It is significantly above every other row\. Soup 3 to 1 scores 20\.0%, too\. More items are not needed\.$/,
+      / above swap averaged, the best alternative \(20\.0%; .*It is significantly above all others\. Soup 3 to 1 scores 20\.0%, too\. More items are not needed\.$/,
     );
   });
 
@@ -286,7 +286,7 @@ evaluate: { tasks: [own_sw.yaml] }
 `,
     ({ model }) => (model === "id:m1" || typeof model === "object" ? 10 : 0),
   ).report;
-  expect(findingText(overviews[0]?.finding)).toMatch(/It is significantly above every other row except kept\./);
+  expect(findingText(overviews[0]?.finding)).toMatch(/It is significantly above all others except kept\./);
   expect(overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual(["math"]);
   expect(overviews[0] && leadsTable(overviews[0])?.title).toMatch(/^The lead of math, /);
   expect(overviews[0] && leadsTable(overviews[0])?.note).toMatch(/ p: how often .* Detectable: .* Resampled: what /);
@@ -326,7 +326,7 @@ controls: { kinds: [random, reverse, itself], draws: 2 }
     const lead = (score: string, except: string) =>
       expect.stringMatching(
         new RegExp(
-          `^Graft scores ${score}%, .* It is significantly above every other row${except}\\. No other merge was tried\\.`,
+          `^Graft scores ${score}%, .* It is significantly above all others${except}\\. No other merge was tried on these items\\.`,
         ),
       );
     expect(made(10, 1).overviews[0]?.choice).toBe(

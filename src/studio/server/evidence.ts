@@ -1,12 +1,15 @@
 // Everything in a project that answered the questions of a result: its models, its recipes, and the merges of its experiments.
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type EngineSource, openModelSource } from "../../engine/index.js";
-import { type FinishedEvaluation, finishedEvaluations } from "../../experiment/index.js";
-import type { ModelKind } from "../../figures/index.js";
+import { type FinishedEvaluation, finishedEvaluations, kindOfMethod } from "../../experiment/index.js";
+import { type ModelKind, ownClass } from "../../figures/index.js";
+import { digestOfJson } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError } from "../../kit/index.js";
+import { loadYaml } from "../../kit/settings/index.js";
 import { findPlans, placeOf } from "../experiments/find-plans.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
-import { askSame, type Evaluation, recipeSource } from "../protocol/index.js";
+import { readRecipe } from "../project/project.js";
+import { askSame, type Evaluation, recipeSource, type Settings } from "../protocol/index.js";
 import { evaluationOf } from "./evaluations.js";
 
 export type TaskScore = Evaluation["tasks"][number];
@@ -60,6 +63,24 @@ export async function experimentsOf(project: string): Promise<Experimented[]> {
   return found.flat(2);
 }
 
+/** The models of a project by its names, the base first. */
+export function modelsOf({ base, experts }: Settings): Named[] {
+  return [
+    ...(base === null ? [] : [{ source: base, name: "base", colour: "own-base" }]),
+    ...experts.map(({ name, source }, i) => ({ source, name, colour: ownClass(i) })),
+  ];
+}
+
+/** @param all evaluations of the project */
+export async function evidenceIn(
+  project: string,
+  models: readonly Named[],
+  all: readonly Evaluation[],
+): Promise<ProjectEvidence> {
+  const experiments = await experimentsOf(project);
+  return { project, models, experiments, evaluations: all.filter(({ isEarlier }) => !isEarlier) };
+}
+
 /** What is evidence beside the result of a recipe. */
 export interface ProjectEvidence {
   readonly project: string;
@@ -79,35 +100,58 @@ export async function evidenceFor(
 ): Promise<Evidence[]> {
   const scoreIn = (one: Evaluation) =>
     one.runner === runner ? one.tasks.find((other) => askSame(other, task)) : undefined;
-  const own = evaluations.flatMap((one) => {
-    const score = one.source === recipeSource(name) ? undefined : scoreIn(one);
-    const named = score && nameOf(one.source, models);
-    const folder = join(project, EVALUATIONS, one.name);
-    return score && named ? [{ ...named, detail: "", entry: named.name, folder, score, model: one.source }] : [];
-  });
-  const placed = own.toSorted((a, b) => placeIn(models, a.model) - placeIn(models, b.model));
+  const own = await Promise.all(
+    evaluations.map(async (one) => {
+      const score = one.source === recipeSource(name) ? undefined : scoreIn(one);
+      const named = score && (await namedIn(project, one.source, models));
+      const folder = join(project, EVALUATIONS, one.name);
+      return score && named ? [{ ...named, detail: "", entry: named.name, folder, score, model: one.source }] : [];
+    }),
+  );
+  const placed = own.flat().toSorted((a, b) => placeIn(models, a.model) - placeIn(models, b.model));
   const tried = experiments.flatMap(({ of, kind, model, folder, results, plan, result }) => {
     const score = scoreIn(result);
     const detail = [of.configuration, `in ${plan}`].filter((part) => part !== "").join("; ");
     const head = { name: of.entry, kind, colour: kind, detail, entry: of.entry };
     return score ? [{ ...head, folder: join(folder, results), score, model }] : [];
   });
-  const seen = new Set<string>([(await digestOf(recipeSource(name), project)) ?? ""]);
+  const seen = new Set<string>([(await identityOf(recipeSource(name), project)) ?? ""]);
   const evidence: Evidence[] = [];
   for (const { model, ...one } of [...placed, ...tried]) {
-    const digest = (await digestOf(model, project)) ?? JSON.stringify(model);
-    if (!seen.has(digest)) evidence.push(one);
-    seen.add(digest);
+    const identity = (await identityOf(model, project)) ?? JSON.stringify(model);
+    if (!seen.has(identity)) evidence.push(one);
+    seen.add(identity);
   }
   return evidence;
 }
 
 /** Models of the project have its names, recipes their own; undefined of a model that the project has no longer. */
-function nameOf(source: string, models: readonly Named[]): Pick<Evidence, "name" | "kind" | "colour"> | undefined {
+async function namedIn(
+  project: string,
+  source: string,
+  models: readonly Named[],
+): Promise<Pick<Evidence, "name" | "kind" | "colour"> | undefined> {
   const model = models.find((one) => one.source === source);
   if (model) return { name: model.name, kind: model.colour === "own-base" ? "base" : "expert", colour: model.colour };
-  const recipe = /^recipes\/(.+)\.yaml$/.exec(source)?.[1];
-  return recipe === undefined ? undefined : { name: recipe, kind: "merge", colour: "merge" };
+  const recipe = recipeIn(source);
+  return recipe === undefined
+    ? undefined
+    : { name: recipe, kind: await kindOfRecipe(project, recipe), colour: "merge" };
+}
+
+/** The name of the recipe that a source is; undefined of another source. */
+export const recipeIn = (source: string) => /^recipes\/(.+)\.yaml$/.exec(source)?.[1];
+
+/** By its method; a recipe that cannot be read is a merge. */
+export async function kindOfRecipe(project: string, name: string): Promise<ModelKind> {
+  try {
+    const { openSettings } = await loadYaml();
+    const { text } = await readRecipe(project, name);
+    return kindOfMethod(String(Object(openSettings(text, name).value).method));
+  } catch (error) {
+    if (error instanceof LayergraftError || isAnySystemError(error)) return "merge";
+    throw error;
+  }
 }
 
 function placeIn(models: readonly Named[], source: string): number {
@@ -115,10 +159,15 @@ function placeIn(models: readonly Named[], source: string): number {
   return at < 0 ? models.length : at;
 }
 
-/** What identifies a model, however it is written; undefined for one that cannot be opened here. */
-async function digestOf(source: EngineSource | FinishedEvaluation["model"], folder: string) {
+/**
+ * What identifies a model, however it is written: what each tensor is computed from, by the files of its sources. Undefined of one
+ * that cannot be opened here.
+ */
+async function identityOf(source: EngineSource | FinishedEvaluation["model"], folder: string) {
   try {
-    return (await openModelSource(source as EngineSource, { folder })).digest;
+    const { tensors, measurements, sources } = await openModelSource(source as EngineSource, { folder });
+    const files = [...sources.values()].map((one) => one.files.map(({ path }) => resolve(folder, path)));
+    return digestOfJson([[...tensors.values()].map(({ tensor, value }) => [tensor, value]), measurements, files]);
   } catch (error) {
     if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
     throw error;

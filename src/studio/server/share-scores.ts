@@ -1,20 +1,16 @@
 // The scores of a recipe for the page that is shared, beside all that the project knows on the same items.
 import { join } from "node:path";
-import { findingAbout, leadOf } from "../../evaluate/findings/index.js";
-import { compareResults, readVerdicts } from "../../evaluate/index.js";
-import { turned } from "../../evaluate/scoring/index.js";
-import { kindOfMethod } from "../../experiment/index.js";
+import { readVerdicts } from "../../evaluate/index.js";
 import { exampleText, type flipsFigure } from "../../experiment/report/index.js";
 import { type Bars, findingText } from "../../figures/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { type Evaluation, recipeSource } from "../protocol/index.js";
 import { itemsOf, listEvaluations } from "./evaluations.js";
-import { type Evidence, evidenceFor, experimentsOf, type Named, type ProjectEvidence } from "./evidence.js";
+import { type Evidence, evidenceIn, type Named, type ProjectEvidence } from "./evidence.js";
+import { findInProject } from "./project-finding.js";
 
 const MAX_TASKS = 6;
-/** Others that the recipe is compared with, the highest of them. */
-const MAX_COMPARED = 40;
 /** Of other recipes and of experiments, the highest. */
 const MAX_BARS = 8;
 
@@ -27,17 +23,12 @@ export interface Scored {
   readonly flips: Parameters<typeof flipsFigure>[1];
 }
 
-interface Shared {
-  readonly name: string;
-  readonly method: string;
-}
-
 /**
  * Of each task, the scores on most items, against every other model of the project, its recipes and its experiments that was asked
  * the same. Where the recipe was edited since it was scored, the scores of the others stay.
  */
-export async function scoresOf(project: string, shared: Shared, models: readonly Named[]): Promise<Scored[]> {
-  const source = recipeSource(shared.name);
+export async function scoresOf(project: string, name: string, models: readonly Named[]): Promise<Scored[]> {
+  const source = recipeSource(name);
   const all = await listEvaluations(project);
   const asked = all
     .filter((one) => one.source === source)
@@ -45,51 +36,36 @@ export async function scoresOf(project: string, shared: Shared, models: readonly
     .sort((a, b) => Number(b.result.isEarlier) - Number(a.result.isEarlier) || a.task.items - b.task.items);
   const byTask = new Map(asked.map((one) => [one.task.task, one]));
   if (byTask.size === 0) return [];
-  const known = {
-    ...{ project, models, experiments: await experimentsOf(project) },
-    evaluations: all.filter(({ isEarlier }) => !isEarlier),
-  };
+  const known = await evidenceIn(project, models, all);
   return Promise.all(
-    [...byTask.values()].slice(0, MAX_TASKS).map(({ result, task }) => scoredTask(shared, result, task, all, known)),
+    [...byTask.values()].slice(0, MAX_TASKS).map(({ result, task }) => scoredTask(name, result, task, all, known)),
   );
 }
 
 async function scoredTask(
-  shared: Shared,
+  name: string,
   result: Evaluation,
   task: Evidence["score"],
   all: readonly Evaluation[],
   known: ProjectEvidence,
 ): Promise<Scored> {
   const { project, models } = known;
-  const found = await evidenceFor({ name: shared.name, runner: result.runner, task }, known);
-  const isOwn = (one: Evidence) => models.some(({ name, colour }) => name === one.name && colour === one.colour);
-  const tried = found.filter((one) => !isOwn(one)).toSorted((a, b) => worth(b) - worth(a));
-  const others = [...found.filter(isOwn), ...tried].slice(0, MAX_COMPARED);
-  const own: Evidence = {
-    ...{ name: shared.name, kind: kindOfMethod(shared.method), colour: "own-merge", detail: "", entry: "" },
-    ...{ folder: join(project, EVALUATIONS, result.name), score: task },
-  };
-  const flips = result.isEarlier || others.length === 0 ? [] : await comparedWith(own, others);
-  const candidates = [own, ...others].map((one) => ({ ...one, label: one.name, score: worth(one) }));
-  const finding = findingAbout(candidates, {
-    ...{ scale: "share", items: task.items, subject: candidates[0] },
-    leads: (_, rest) => rest.map((one) => flips[candidates.indexOf(one) - 1]?.lead),
-  });
+  const { own, others, finding, flips } = await findInProject(name, result, task, known);
+  const isOwn = (one: Evidence) => models.some((model) => model.name === one.name && model.colour === one.colour);
   const shown = [...others.filter(isOwn), ...others.filter((one) => !isOwn(one)).slice(0, MAX_BARS)];
   const rows = [...shown, ...(result.isEarlier ? [] : [own])];
   return {
     title: task.title,
     verdict: result.isEarlier
-      ? `${shared.name} was changed since it was scored on these items, so its score is unknown. Those of its models stay.`
+      ? `${name} was changed since it was scored on these items, so its score is unknown. Those of its models stay.`
       : findingText(finding),
     isOpen: finding?.outcome !== "above",
-    notes: notesOf(shared.name, task, others, all, models),
+    notes: notesOf(name, task, others, all, models),
     bars: {
       title: task.title,
       note: `${task.metric} in percent, on ${task.items} items; ${task.protocol}.${await exampleOf(result.name, task.task, project)}`,
       verdict: "",
-      below: found.length > shown.length ? `${plural(found.length - shown.length, "lower result")} not shown.` : "",
+      below: others.length > shown.length ? `${plural(others.length - shown.length, "lower result")} not shown.` : "",
       scale: "share",
       rows: rows.flatMap(barOf).map((row, _, bars) => ({
         ...row,
@@ -100,27 +76,10 @@ async function scoredTask(
       const isShown = shown.some(({ name, detail }) => name === against.name && detail === against.detail);
       const { interval, pValue } = lead;
       const { scale, difference, gained, lost } = one;
-      const names = { model: shared.name, against: against.name, task: task.title };
+      const names = { model: name, against: against.name, task: task.title };
       return isShown ? [{ ...names, scale, difference, interval, gained, lost, pValue }] : [];
     }),
   };
-}
-
-const worth = ({ score }: Evidence) => score.value ?? 0;
-
-/** The recipe against each of the others, in their order; empty if they are not comparable. */
-async function comparedWith(own: Evidence, others: readonly Evidence[]) {
-  const results = [own, ...others].map(({ folder }) => folder);
-  const { tasks } = await compareResults({ results });
-  const compared = tasks.find((one) => one.task === own.score.task)?.comparisons ?? [];
-  return compared
-    .filter(({ title }) => title === own.score.metric)
-    .flatMap((found) => {
-      const against = others[found.method - 1];
-      // The merge is the first of the comparison, and the second of what is said.
-      const one = turned(found);
-      return against ? [{ against, one, lead: leadOf(one, against.name) }] : [];
-    });
 }
 
 function barOf({ name: label, colour: kind, detail, score: { value, low, high } }: Evidence) {

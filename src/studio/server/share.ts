@@ -4,7 +4,7 @@ import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { flipsFigure } from "../../experiment/report/index.js";
-import { type Figure, ownClass, type Page, reportPage, right, type Section } from "../../figures/index.js";
+import { type Figure, type Page, reportPage, right, type Section } from "../../figures/index.js";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { type LayergraftError, OutputError, VERSION } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";
@@ -12,10 +12,9 @@ import { loadYaml } from "../../kit/settings/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { inspect } from "../../verbs/index.js";
 import { fileOf, readRecipe, readSettings } from "../project/project.js";
-import type { Settings } from "../protocol/index.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
 import { checkRecipeText } from "./check-recipe.js";
-import type { Named } from "./evidence.js";
+import { modelsOf, type Named } from "./evidence.js";
 import { changesOf, whyLayers } from "./share-changes.js";
 import { scoresOf } from "./share-scores.js";
 
@@ -45,7 +44,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   const isPlace = (value: string) => named.has(value) || /^([/~\\]|\.\.?[/\\]|[A-Za-z]:)/.test(value);
   const layers = check.plan?.layers ?? 0;
   const board = boardOfRecipe(recipe, layers, check.plan?.defaults);
-  const results = await scoresOf(project, { name, method: String(recipe.method) }, models);
+  const results = await scoresOf(project, name, models);
   const method = methodReferences().find((one) => one.name === recipe.method);
   const shown: unknown = JSON.parse(JSON.stringify(recipe), (_, value) =>
     typeof value === "string" && isPlace(value) ? nameOf(value) : value,
@@ -113,13 +112,6 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     footer: `Made by layergraft ${VERSION}. The 95% intervals are over items: another choice of items could score so. They leave out what another training or prompt would change.`,
   };
   return withoutPaths(page, project, models);
-}
-
-function modelsOf({ base, experts }: Settings): Named[] {
-  return [
-    ...(base === null ? [] : [{ source: base, name: "base", colour: "own-base" }]),
-    ...experts.map(({ name, source }, i) => ({ source, name, colour: ownClass(i) })),
-  ];
 }
 
 /** The last part of a path; all of a name on the hub. */
