@@ -232,7 +232,7 @@ function nextWords({ next, alternative }: Finding): string {
     case "train more experts":
       return "Train more experts to tell them apart: the difference varies with them.";
     case "score other merges":
-      return "Score another merge, such as a soup or TIES, on the same items.";
+      return "Score a soup or TIES, too.";
     case "score its models":
       return "Score its models on the same items.";
     case "try other layers":

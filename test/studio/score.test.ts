@@ -87,7 +87,7 @@ describeInBrowser("scoring while choosing", () => {
     const { stdout } = await layergraft(["compare", ...results, "--json"], { cwd: at("project") });
     const [one] = JSON.parse(stdout).tasks[0].comparisons;
     const verdict = compared.getByText(`${one.gained.length} gained and ${one.lost.length} lost`);
-    expect(await verdict.innerText()).toContain(`${(100 * one.difference).toFixed(1)}`);
+    expect(await verdict.innerText()).toContain(`${(100 * Math.abs(one.difference)).toFixed(1)} points`);
     await picture("history");
     expect(await seriousViolations(page)).toEqual([]);
     await versions.last().getByRole("button", { name: "Restore" }).click();

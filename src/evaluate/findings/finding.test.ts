@@ -48,7 +48,7 @@ describe("the best alternative", () => {
     expect(findingText(finding)).toBe(
       "The layer swap scores 80.0%, 75.0 points above the math expert, the best single model (5.0%; 95% interval of the " +
         "difference: +66.0 to +84.0; p = 0.001). It is significantly above all others. No other merge was tried on these items. Score " +
-        "another merge, such as a soup or TIES, on the same items.",
+        "a soup or TIES, too.",
     );
   });
 

@@ -31,11 +31,11 @@ export interface ComparedOn<C extends Candidate> {
 const EQUAL = 1e-9;
 const isEqual = (a: { readonly score: number }, b: { readonly score: number }) => Math.abs(a.score - b.score) < EQUAL;
 
-/** The candidates that may be best, the highest first; of equal ones, the first. */
+/** The candidates that may be best, the highest first; of equal ones, the base last. */
 export function ranked<C extends Pick<Candidate, "kind" | "score" | "isSummary" | "isPoint">>(all: readonly C[]): C[] {
   return all
     .filter(({ kind, isSummary, isPoint }) => kind !== "control" && !isSummary && !isPoint)
-    .toSorted((a, b) => b.score - a.score);
+    .toSorted((a, b) => b.score - a.score || Number(a.kind === "base") - Number(b.kind === "base"));
 }
 
 /** The highest of those that may be best, such as the best average. */

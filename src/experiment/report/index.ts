@@ -5,6 +5,13 @@ export { candidateOf, rowFinding } from "./overview.js";
 export { exampleText, experimentPage, flipsFigure, inWords } from "./page.js";
 export { downloadsOn, noteOf, progressOf } from "./progress.js";
 export { findRecipe, RECIPES, REPORT, recipeIn, recipeText } from "./recipes.js";
-export type { ExperimentReport, Overview, OverviewBar, PlanReport, ReportHeatmap } from "./report-data.js";
+export type {
+  ExperimentReport,
+  MatrixReport,
+  Overview,
+  OverviewBar,
+  PlanReport,
+  ReportHeatmap,
+} from "./report-data.js";
 export { Sheet } from "./score-sheet.js";
 export { overviewLines } from "./tables.js";

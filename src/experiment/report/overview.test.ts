@@ -213,7 +213,7 @@ describe("significance", () => {
   it("names a ceiling or a floor that all rows are at, and counts tied choices", () => {
     const verdict = (right: number, options = {}) =>
       findingText(reportOf(HEAD + MERGES + TASKS, () => right, options).report.overviews[0]?.finding);
-    const tie = (at: string) => `The base, the math expert and 8 more are tied at ${at}%.`;
+    const tie = (at: string) => `The math expert, the other-math expert and 8 more are tied at ${at}%.`;
     const useless = (limit: string, at: string) =>
       `All rows are at the ${limit}, so this task cannot tell these models apart. ${tie(at)}`;
     expect(verdict(10)).toBe(`${useless("ceiling", "100.0")} Ask a harder task.`);

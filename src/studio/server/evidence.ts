@@ -24,6 +24,8 @@ export interface Named {
 /** A result of a model, on the same items as that of the page. */
 export interface Evidence {
   readonly name: string;
+  /** What sentences call it, before articles. */
+  readonly inWords: string;
   readonly kind: ModelKind;
   readonly colour: string;
   /** Its configuration, and the experiment that it is from. */
@@ -112,7 +114,7 @@ export async function evidenceFor(
   const tried = experiments.flatMap(({ of, kind, model, folder, results, plan, result }) => {
     const score = scoreIn(result);
     const detail = [of.configuration, `in ${plan}`].filter((part) => part !== "").join("; ");
-    const head = { name: of.entry, kind, colour: kind, detail, entry: of.entry };
+    const head = { name: of.entry, inWords: of.entry, kind, colour: kind, detail, entry: of.entry };
     return score ? [{ ...head, folder: join(folder, results), score, model }] : [];
   });
   const seen = new Set<string>([(await identityOf(recipeSource(name), project)) ?? ""]);
@@ -130,17 +132,22 @@ async function namedIn(
   project: string,
   source: string,
   models: readonly Named[],
-): Promise<Pick<Evidence, "name" | "kind" | "colour"> | undefined> {
+): Promise<Pick<Evidence, "name" | "inWords" | "kind" | "colour"> | undefined> {
   const model = models.find((one) => one.source === source);
-  if (model) return { name: model.name, kind: model.colour === "own-base" ? "base" : "expert", colour: model.colour };
+  if (model) {
+    const { name, colour } = model;
+    return { name, inWords: name, kind: colour === "own-base" ? "base" : "expert", colour };
+  }
   const recipe = recipeIn(source);
   return recipe === undefined
     ? undefined
-    : { name: recipe, kind: await kindOfRecipe(project, recipe), colour: "merge" };
+    : { name: recipe, inWords: recipeInWords(recipe), kind: await kindOfRecipe(project, recipe), colour: "merge" };
 }
 
 /** The name of the recipe that a source is; undefined of another source. */
 export const recipeIn = (source: string) => /^recipes\/(.+)\.yaml$/.exec(source)?.[1];
+
+export const recipeInWords = (name: string) => (/^recipe\b/i.test(name) ? `the ${name}` : `the recipe ${name}`);
 
 /** By its method; a recipe that cannot be read is a merge. */
 export async function kindOfRecipe(project: string, name: string): Promise<ModelKind> {

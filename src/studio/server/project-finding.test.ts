@@ -79,7 +79,7 @@ const found = () => findingOf({ result: "mine", task: "quiz" }, root);
 it("is about single models where nothing else was tried, and says so", async () => {
   const { text, alternative } = (await found()) ?? {};
   expect(text).toMatch(
-    /^Mine scores 75\.0%, 65\.0 points above the one expert, the best single model \(10\.0%; .*\)\. It is significantly above all others\. No other merge was tried on these items\. Score another merge/,
+    /^The recipe mine scores 75\.0%, 65\.0 points above the one expert, the best single model \(10\.0%; .*\)\. It is significantly above all others\. No other merge was tried on these items\. Score a soup or TIES, too\.$/,
   );
   expect(alternative).toBe("one");
   expect(await findingOf({ result: "one", task: "quiz" }, root)).toBeNull();
@@ -110,7 +110,7 @@ evaluate: { tasks: [quiz.yaml] }
   writeFileSync(at("plan.experiment", "steps", "index.txt"), keys.join(""));
   const { text, alternative } = (await found()) ?? {};
   expect(text).toMatch(
-    /^Mine scores 75\.0%, 45\.0 points above the soup, the best alternative \(30\.0%; 95% interval of the difference: \+[\d.]+ to \+[\d.]+; p < 0\.001\)\. It is significantly above all others except “random layers, control of graft”\.$/,
+    /^The recipe mine scores 75\.0%, 45\.0 points above the soup, the best alternative \(30\.0%; 95% interval of the difference: \+[\d.]+ to \+[\d.]+; p < 0\.001\)\. It is significantly above all others except “random layers, control of graft”\.$/,
   );
   // Of an experiment.
   expect(alternative).toBeNull();
@@ -136,10 +136,12 @@ it("is about other recipes of the project", async () => {
   writeFileSync(at("recipes", "other.yaml"), "method: ties\nmodels: [../one, ../two]\nbase: ../base\n");
   keep(at("evaluations", "other"), "recipes/other.yaml", 36);
   const { text, alternative } = (await found()) ?? {};
-  expect(text).toMatch(/^Mine scores 75\.0%, 15\.0 points below other, the best alternative \(90\.0%; /);
+  expect(text).toMatch(
+    /^The recipe mine scores 75\.0%, 15\.0 points below the recipe other, the best alternative \(90\.0%; /,
+  );
   // Six items lost, none gained: twice 1/2 ** 6, times Holm's two.
   expect(text).toMatch(
-    /; p = 0\.06[23]\)\. It is not significantly above other and “random layers, control of graft”\. Ask about /,
+    /; p = 0\.06[23]\)\. It is not significantly above the recipe other and “random layers, control of graft”\. Ask about /,
   );
   expect(alternative).toBe("other");
 });

@@ -17,6 +17,7 @@ import {
   modelsOf,
   type ProjectEvidence,
   recipeIn,
+  recipeInWords,
 } from "./evidence.js";
 
 /** Others that a recipe is compared with: the models of the project, and the highest of the rest. */
@@ -30,11 +31,23 @@ export async function findInProject(name: string, result: Evaluation, task: Evid
   const tried = found.filter((one) => !isModel(one)).toSorted((a, b) => worth(b) - worth(a));
   const others = [...found.filter(isModel), ...tried].slice(0, MAX_COMPARED);
   const own: Evidence = {
-    ...{ name, kind: await kindOfRecipe(project, name), colour: "own-merge", detail: "", entry: "" },
+    ...{
+      name,
+      inWords: recipeInWords(name),
+      kind: await kindOfRecipe(project, name),
+      colour: "own-merge",
+      detail: "",
+      entry: "",
+    },
     ...{ folder: join(project, EVALUATIONS, result.name), score: task },
   };
   const flips = result.isEarlier || others.length === 0 ? [] : await comparedWith(own, others);
-  const candidates = [own, ...others].map((one) => ({ ...one, label: one.name, score: worth(one) }));
+  const candidates = [own, ...others].map((one) => ({
+    ...one,
+    name: one.inWords,
+    label: one.inWords,
+    score: worth(one),
+  }));
   const finding = findingAbout(candidates, {
     ...{ scale: "share", items: task.items, subject: candidates[0] },
     leads: (_, rest) => rest.map((one) => flips[candidates.indexOf(one) - 1]?.lead),
@@ -78,6 +91,6 @@ export async function findingOf(
 /** The alternative's result within `evaluations`; null if it is of an experiment, or there is none. */
 function nameOf(finding: Finding | undefined, others: readonly Evidence[], project: string): string | null {
   const { name, detail } = finding?.alternative ?? {};
-  const folder = others.find((one) => one.name === name && one.detail === detail)?.folder ?? "";
+  const folder = others.find((one) => one.inWords === name && one.detail === detail)?.folder ?? "";
   return dirname(folder) === join(project, EVALUATIONS) ? basename(folder) : null;
 }

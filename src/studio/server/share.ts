@@ -2,7 +2,7 @@
 
 import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { flipsFigure } from "../../experiment/report/index.js";
 import { type Figure, type Page, reportPage, right, type Section } from "../../figures/index.js";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
@@ -36,9 +36,14 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   const settings = await readSettings(project);
   const { text } = await readRecipe(project, name);
   const { openSettings, yamlText } = await loadYaml();
-  const recipe = Object(openSettings(text, "the recipe").value) as RecipeValue;
-  const check = await checkRecipeText(text, join(project, "recipes"));
+  const folder = join(project, "recipes");
+  const check = await checkRecipeText(text, folder);
   const models = modelsOf(settings);
+  // However its paths are written.
+  const placed = (value: unknown) =>
+    models.find(({ source }) => typeof value === "string" && source === resolve(folder, value))?.source ?? value;
+  const written = Object(openSettings(text, "the recipe").value);
+  const recipe = JSON.parse(JSON.stringify(written), (_, value) => placed(value)) as RecipeValue;
   const named = new Map(models.map((one) => [one.source, one.name]));
   const nameOf = (source: string) => named.get(source) ?? publicName(source);
   const isPlace = (value: string) => named.has(value) || /^([/~\\]|\.\.?[/\\]|[A-Za-z]:)/.test(value);
