@@ -1,5 +1,6 @@
 // What a comparison found, as a plain value, and its words. `evaluate/findings` decides; every page and terminal renders.
 import { plural } from "../kit/printing/index.js";
+import type { Verdict } from "./figures.js";
 import { probabilityText, scoreText } from "./lead.js";
 import type { Scale, Span } from "./scores.js";
 import { formatNumber, formatSpan } from "./table.js";
@@ -70,6 +71,8 @@ export interface Finding {
   readonly leads: readonly Lead[];
   /** That over the alternative. */
   readonly lead: Lead | undefined;
+  /** How many others it is compared with, controls left out. */
+  readonly others: number;
   /** Others that score as much as the subject. */
   readonly tied: readonly Compared[];
   /** Others that score as much as the alternative. */
@@ -142,6 +145,17 @@ export function findingText(finding: Finding | undefined, measured?: Measured): 
   return [lead, test, evidence, next].filter((text) => text !== "").join(" ");
 }
 
+/** A finding as a page's conclusion: what to do next is below it. */
+export function findingVerdict(finding: Finding | undefined, title = ""): Verdict {
+  if (!finding) return { title, text: "", isOpen: true };
+  const { lead, test, evidence, next } = findingWords(finding);
+  const [text, more] = [
+    [lead, test],
+    [evidence, next],
+  ].map((parts) => parts.filter((part) => part !== "").join(" ")) as [string, string];
+  return { title, text, ...(more === "" ? {} : { more }), isOpen: finding.outcome !== "above" };
+}
+
 export function findingWords(finding: Finding, measured: Measured = {}): FindingWords {
   return {
     lead: sentence(leadWords(finding, measured)),
@@ -181,7 +195,7 @@ function leadWords(
   return `${name} ${verb} ${share}, ${how} ${listed([nameInWords(alternative)])}${role} (${sure.join("; ")}).`;
 }
 
-function testWords({ outcome, unclear, controls, equals, alternative, scale, isPair, flips, lead }: Finding): string {
+function testWords({ outcome, others, unclear, controls, scale, isPair, flips, lead }: Finding): string {
   const said = () => {
     if (outcome === "optimistic") return "It was chosen on these items, so its score is optimistic.";
     if (outcome === "untested") return "Whether that is significant is unknown.";
@@ -190,25 +204,28 @@ function testWords({ outcome, unclear, controls, equals, alternative, scale, isP
       return `The difference is ${outcome === "unclear" ? "not " : ""}significant.`;
     }
     const except = controls.length === 0 ? "" : ` except ${labelsOf(controls)}`;
+    if (unclear.length === others && others > 1) return "It is not significantly above any other.";
     if (unclear.length === 0) return `It is significantly above all others${except}.`;
     return `It is not significantly above ${labelsOf([...unclear, ...controls])}.`;
   };
-  const also =
-    equals.length === 0 || !alternative
-      ? ""
-      : `${sentence(labelsOf(equals))} ${equals.length === 1 ? "scores" : "score"} ${scoreText(alternative.score, scale)}, too.`;
   const flipped = flips ? `Of ${plural(flips.items, "item")}, ${flips.gained} gained and ${flips.lost} lost.` : "";
   const { detectable } = lead ?? {};
   const shown =
     isPair && outcome === "unclear" && detectable !== undefined
       ? `A difference of ${formatNumber({ value: detectable, scale })}${scale === "share" ? " points" : ""} would show in 80 of 100 such comparisons.`
       : "";
-  return [said(), flipped, shown, also].filter((text) => text !== "").join(" ");
+  return [said(), flipped, shown].filter((text) => text !== "").join(" ");
 }
 
-function evidenceWords({ subject, alternative, hasOtherMerges, isPair, tiedChoices }: Finding): string {
+function evidenceWords(finding: Finding): string {
+  const { subject, alternative, equals, hasOtherMerges, isPair, tiedChoices, scale } = finding;
   const isLonely = isMerge(subject) && alternative !== undefined && !hasOtherMerges && !isPair;
   return [
+    ...(alternative && equals.length > 0
+      ? [
+          `${sentence(labelsOf(equals))} ${equals.length === 1 ? "scores" : "score"} ${scoreText(alternative.score, scale)}, too.`,
+        ]
+      : []),
     ...(isLonely ? ["No other merge was tried on these items."] : []),
     ...(tiedChoices
       ? [`${tiedChoices.answers} of ${plural(tiedChoices.of, "answer")} of these models have tied choices.`]

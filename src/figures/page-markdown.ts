@@ -8,7 +8,10 @@ const MAX_ROWS = 60;
 /** A page as Markdown, with the numbers of its figures as tables. */
 export function pageMarkdown({ title, lead, verdicts, state, notes, sections, footer }: Page): string {
   const stateText = escapeMarkdown(state?.text ?? "");
-  const concluded = verdicts.map((verdict) => [verdict.title, verdict.text].filter((text) => text !== "").join(": "));
+  const concluded = verdicts.map(({ title: of, text, more = "" }) => {
+    const said = [text, more].filter((part) => part !== "").join(" ");
+    return [of, said].filter((part) => part !== "").join(": ");
+  });
   const blocks = [
     `# ${escapeMarkdown(title)}`,
     ...[lead, ...concluded].map(escapeMarkdown),

@@ -31,7 +31,7 @@ export function compareFinding(one: MethodComparison, [first, second]: readonly 
       isBest: false,
     } as const),
     ...{ subject: named(second, one.second), alternative: named(first, one.first) },
-    ...{ tied: [], equals: [], unclear: [], controls: [], limit: undefined, tiedChoices: undefined },
+    ...{ others: 1, tied: [], equals: [], unclear: [], controls: [], limit: undefined, tiedChoices: undefined },
     flips: discordance === undefined ? undefined : { items, gained: gained.length, lost: lost.length },
   };
   const next = nextOf(finding, items);

@@ -67,6 +67,7 @@ export function findingAbout<C extends Candidate>(all: readonly C[], on: Compare
     ...{ scale: on.scale, metric: "", subject: named(subject), alternative: alternative && named(alternative) },
     difference: alternative ? subject.score - alternative.score : 0,
     hasOtherMerges: rest.some((one) => isMerge(one) && one.entry !== subject.entry),
+    others: rest.length,
     ...{ isPair: false, flips: undefined, tiedChoices: on.tiedChoices, limit: limitOf(all, on.scale) },
     ...{ leads: [], lead: undefined, tied: [], equals: [], unclear: [], controls: [], isBest: false },
   };

@@ -2,8 +2,8 @@ import { highest } from "../../evaluate/findings/index.js";
 import {
   type Commands,
   type Figure,
-  type Finding,
   findingText,
+  findingVerdict,
   formatNumber,
   formatSpan,
   ownClass,
@@ -92,7 +92,7 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     ...(isVariant ? { up: { text: "All variants", href: "../../index.html" } } : {}),
     // The other tasks' are with their bars.
     verdicts: headline
-      ? [verdictOf(headline.finding, overviews.length > 1 ? headline.title : "")]
+      ? [findingVerdict(headline.finding, overviews.length > 1 ? headline.title : "")]
       : report.kind === "matrix" && report.verdict !== ""
         ? [{ title: report.compared[0]?.title ?? "", text: report.verdict, isOpen: true }]
         : [],
@@ -191,10 +191,6 @@ function denseGrids(grids: readonly ReportHeatmap[]): Figure[] {
   const span = { low: 0, high: Math.max(0, ...grids.flatMap(({ cells }) => cells.flat()).map(Number)) };
   return grids.map((grid) => ({ kind: "grid", ...grid, span, isDense: true }));
 }
-
-const verdictOf = (finding: Finding | undefined, title: string): Page["verdicts"][number] => ({
-  ...{ title, text: findingText(finding), isOpen: finding?.outcome !== "above" },
-});
 
 const noteRow = ({ note, steps }: ReportHead["stepNotes"][number]) => [
   note,

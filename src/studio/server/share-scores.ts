@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { readVerdicts } from "../../evaluate/index.js";
 import { exampleText, type flipsFigure } from "../../experiment/report/index.js";
-import { type Bars, findingText } from "../../figures/index.js";
+import { type Bars, findingVerdict, sentence, type Verdict } from "../../figures/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { type Evaluation, recipeSource } from "../protocol/index.js";
@@ -14,10 +14,11 @@ const MAX_TASKS = 6;
 /** Of other recipes and of experiments, the highest. */
 const MAX_BARS = 8;
 
+const CHANGED = "was changed since it was scored on these items, so its score is unknown. Those of its models stay.";
+
 export interface Scored {
   readonly title: string;
-  readonly verdict: string;
-  readonly isOpen: boolean;
+  readonly verdict: Verdict;
   readonly notes: readonly string[];
   readonly bars: Bars;
   readonly flips: Parameters<typeof flipsFigure>[1];
@@ -57,9 +58,8 @@ async function scoredTask(
   return {
     title: task.title,
     verdict: result.isEarlier
-      ? `${name} was changed since it was scored on these items, so its score is unknown. Those of its models stay.`
-      : findingText(finding),
-    isOpen: finding?.outcome !== "above",
+      ? { title: task.title, text: sentence(`${own.inWords} ${CHANGED}`), isOpen: true }
+      : findingVerdict(finding, task.title),
     notes: notesOf(name, task, others, all, models),
     bars: {
       title: task.title,

@@ -59,7 +59,10 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     : [method?.summary ?? "", ...(check.plan ? [] : ["The recipe cannot be merged as it is."])].join(" ");
   const [headline, ...others] = results;
   const changes = await changesOf(project, settings);
-  const bars = results.map(({ bars: one, verdict }) => ({ ...one, verdict: one === headline?.bars ? "" : verdict }));
+  const bars = results.map(({ bars: one, verdict: { text, more = "" } }) => ({
+    ...one,
+    verdict: one === headline?.bars ? "" : `${text} ${more}`.trim(),
+  }));
   const sections: Section[] = [
     {
       id: "scores",
@@ -109,7 +112,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     lead: `A merge of language models by ${method?.title.toLowerCase() ?? nameOf(String(recipe.method))}. ${said}`,
     verdicts: [
       headline
-        ? { title: others.length > 0 ? headline.title : "", text: headline.verdict, isOpen: headline.isOpen }
+        ? { ...headline.verdict, title: others.length > 0 ? headline.title : "" }
         : { title: "", text: "Not scored: no evaluation of this recipe is there yet.", isOpen: true },
     ],
     notes: [...results.flatMap(({ notes }) => notes), ...(check.plan?.notes ?? [])],
