@@ -169,21 +169,26 @@ async function compareTask(
   const metrics = shared.filter(({ name }, i) => shared.findIndex((other) => other.name === name) === i);
   if (metrics.length === 0) return "has no metric that is a mean over items in all results";
   const comparisons = metrics.flatMap((metric) => {
-    const found = others.map((runs) => compareMethods(metric, reference, runs, options));
-    const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
-    return found.map(
-      (one, i): MethodComparison => ({
-        method: i + 1,
-        ...one,
-        pAdjusted: adjusted[i],
-        detectable: detectableIn(one, others.length, options.discordance),
-        needed: neededFor(one, others.length),
-      }),
-    );
+    const found = others.map((runs, i) => ({ method: i + 1, ...compareMethods(metric, reference, runs, options) }));
+    return together(found, options.discordance);
   });
   const tied = Math.max(...runs.map(({ tied = 0 }) => tied));
   const { task, title, protocol, shots, answers } = asked;
   return { task, title, protocol, shots, answers, settings: settingsOfAll(methods.flat()), tied, comparisons };
+}
+
+/** Comparisons that are made together: with Holm's correction for their number. @param discordance as of the options */
+export function together<C extends Comparison & { readonly degrees?: number }>(
+  found: readonly C[],
+  discordance?: number,
+): (C & Pick<MethodComparison, "pAdjusted" | "detectable" | "needed">)[] {
+  const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
+  return found.map((one, i) => ({
+    ...one,
+    pAdjusted: adjusted[i],
+    detectable: detectableIn(one, found.length, discordance),
+    needed: neededFor(one, found.length),
+  }));
 }
 
 /** The settings of all models; where they differ, those of each. */

@@ -27,8 +27,6 @@ export function byLanguage(merge: string, models: readonly MergeModel[]): (reado
   return groups.map(([languages, own]) => [groups.length > 1 ? `${merge}, ${languages}` : merge, own]);
 }
 
-type Row = OverviewRow;
-
 /** Every task of a reported model, in the order of the plan, then the averages. */
 export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
   const asked = [...sheet.experts, ...sheet.merges, { name: "base" }].flatMap(({ name }) =>
@@ -55,8 +53,8 @@ const ROLES: Readonly<Record<Role, string>> = {
   other: "expert",
 };
 
-function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number | undefined): Row[] {
-  const experts = Object.entries(plan.experts).flatMap(([expertGroup, { role, language }], own): Row[] => {
+function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number | undefined): OverviewRow[] {
+  const experts = Object.entries(plan.experts).flatMap(([expertGroup, { role, language }], own): OverviewRow[] => {
     const models = sheet.experts
       .filter((expert) => expert.expertGroup === expertGroup && sheet.isEvaluated(expert.name, task))
       .map(({ name }) => name);
@@ -85,7 +83,7 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number
     );
   });
   const about = "the experts start from it";
-  const base: Row = {
+  const base: OverviewRow = {
     label: "base",
     entry: "base",
     about,
@@ -103,8 +101,8 @@ function mergeRows(
   task: string,
   sheet: Sheet,
   layers: number | undefined,
-): Row[] {
-  const row = (label: string, some: readonly MergeModel[], isChosen = false): Row => ({
+): OverviewRow[] {
+  const row = (label: string, some: readonly MergeModel[], isChosen = false): OverviewRow => ({
     label,
     entry: name,
     about: mergeInWords(some, layers),
@@ -192,7 +190,7 @@ function kindOf([first]: readonly MergeModel[]): OverviewRow["kind"] {
   return kindOfMethod(method);
 }
 
-function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
+function overview(task: string, rows: readonly OverviewRow[], sheet: Sheet): Overview {
   const cells = rows.map((row) => ({ row, cell: sheet.cell(row.models, task) }));
   const known = cells.flatMap(({ row, cell }) => {
     const score = scoreIn(cell);
@@ -271,7 +269,7 @@ function describeChoice(task: string, sheet: Sheet): string {
 }
 
 /** What a reader must know of the controls among the rows, in a sentence; empty if there are none. */
-function describeControls(rows: readonly Row[], task: string, sheet: Sheet): string {
+function describeControls(rows: readonly OverviewRow[], task: string, sheet: Sheet): string {
   const controls = rows.filter(({ kind }) => kind === "control").flatMap(({ models }) => models);
   if (controls.length === 0) return "";
   const asked = Math.max(...controls.map((name) => sheet.answers(name, task)?.facts.items ?? 0));
@@ -280,7 +278,7 @@ function describeControls(rows: readonly Row[], task: string, sheet: Sheet): str
 }
 
 /** How far each swap is above its controls, which have its default configuration. */
-function controlLeads(task: string, rows: readonly Row[], sheet: Sheet): Overview["controls"] {
+function controlLeads(task: string, rows: readonly OverviewRow[], sheet: Sheet): Overview["controls"] {
   const compared = rows.flatMap((row) => {
     const control = sheet.merges.find(({ name }) => name === row.models[0]);
     if (row.kind !== "control" || !control || sheet.cell(row.models, task).value === undefined) return [];
@@ -305,7 +303,7 @@ function controlLeads(task: string, rows: readonly Row[], sheet: Sheet): Overvie
 }
 
 /** Which families' checkpoints were chosen on the items of a task, in a sentence; empty if none were. */
-function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): string {
+function checkpointChoice(task: string, rows: readonly OverviewRow[], sheet: Sheet, plan: ExperimentPlan): string {
   const names = new Set(rows.flatMap(({ models }) => models));
   const merged = sheet.merges.flatMap(({ name, expertGroups }) => (names.has(name) ? expertGroups : []));
   const parts = sheet.partsOf(task);
@@ -323,7 +321,7 @@ function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan
 }
 
 /** Answers to items with choices that are tied; undefined if none are. */
-function tiedChoices(rows: readonly Row[], task: string, sheet: Sheet): Finding["tiedChoices"] {
+function tiedChoices(rows: readonly OverviewRow[], task: string, sheet: Sheet): Finding["tiedChoices"] {
   const models = [...new Set(rows.flatMap(({ models }) => models))];
   const answers = models.flatMap((name) => sheet.partsOf(task).flatMap((part) => sheet.items(name, part) ?? []));
   const tied = answers.filter((item) => item.tied).length;
@@ -331,7 +329,7 @@ function tiedChoices(rows: readonly Row[], task: string, sheet: Sheet): Finding[
 }
 
 /** A row with its score, as a candidate for the best. */
-export const candidateOf = ({ row, mean }: { readonly row: Row; readonly mean: number }) => ({
+export const candidateOf = ({ row, mean }: { readonly row: OverviewRow; readonly mean: number }) => ({
   ...row,
   name: row.entry,
   score: mean,
@@ -340,9 +338,9 @@ export const candidateOf = ({ row, mean }: { readonly row: Row; readonly mean: n
 /** What rows show: of the highest, or of `subject`. */
 export function rowFinding(
   task: string,
-  rows: readonly (Row & Candidate)[],
+  rows: readonly (OverviewRow & Candidate)[],
   sheet: Sheet,
-  subject?: Row & Candidate,
+  subject?: OverviewRow & Candidate,
 ): Finding | undefined {
   const deciding = sheet.decidingTasks(task);
   const isSeen = (part: string) => deciding.includes(part) && sheet.heldOut(part) === undefined;

@@ -21,7 +21,7 @@ export interface Named {
   readonly colour: string;
 }
 
-/** A result of a model, on the same items as that of the page. */
+/** A result of a model, on the items of that of the page. */
 export interface Evidence {
   readonly name: string;
   /** What sentences call it, before articles. */
@@ -93,7 +93,7 @@ export interface ProjectEvidence {
 }
 
 /**
- * The results of every other model that was asked the same and run by the same, the models of the project first. A model that
+ * The results of every other model that was asked the same, or more, and run by the same, the models of the project first. A model that
  * has several, such as an expert that an experiment evaluated, too, has the first.
  */
 export async function evidenceFor(
@@ -101,7 +101,7 @@ export async function evidenceFor(
   { project, models, evaluations, experiments }: ProjectEvidence,
 ): Promise<Evidence[]> {
   const scoreIn = (one: Evaluation) =>
-    one.runner === runner ? one.tasks.find((other) => askSame(other, task)) : undefined;
+    one.runner === runner ? one.tasks.find((other) => askSame(other, task) || askMore(other, task)) : undefined;
   const own = await Promise.all(
     evaluations.map(async (one) => {
       const score = one.source === recipeSource(name) ? undefined : scoreIn(one);
@@ -126,6 +126,10 @@ export async function evidenceFor(
   }
   return evidence;
 }
+
+/** Whether a result is of more items of a task; whether the same are among them, its samples say. */
+const askMore = (one: TaskScore, task: TaskScore) =>
+  one.task === task.task && one.protocol === task.protocol && one.metric === task.metric && one.items > task.items;
 
 /** Models of the project have its names, recipes their own; undefined of a model that the project has no longer. */
 async function namedIn(

@@ -96,6 +96,8 @@ evaluate: { tasks: [quiz.yaml] }
 `,
   );
   keepStep("evaluate-1", "soup", { method: "soup", models: ["one", "two"] }, 12);
+  // Asked more, of which the recipe's items are the first.
+  keepStep("evaluate-6", "DARE", { method: "dare_ties", models: ["one", "two"], base: "base" }, 10, 2 * ITEMS);
   // The recipe itself, an expert of the project, a control, and what was asked something else.
   keepStep("evaluate-2", "graft", { method: "swap", task: "one", language: "two", bottom: 1, top: 0 }, 30);
   keepStep("evaluate-3", "one", "one", 4);
@@ -106,7 +108,7 @@ evaluate: { tasks: [quiz.yaml] }
     35,
   );
   keepStep("evaluate-5", "TIES", { method: "ties", models: ["one", "two"], base: "base" }, 20, 20);
-  const keys = [1, 2, 3, 4, 5].map((i) => `evaluate-${i}  a step\n`);
+  const keys = [1, 2, 3, 4, 5, 6].map((i) => `evaluate-${i}  a step\n`);
   writeFileSync(at("plan.experiment", "steps", "index.txt"), keys.join(""));
   const { text, alternative } = (await found()) ?? {};
   expect(text).toMatch(
@@ -124,6 +126,7 @@ evaluate: { tasks: [quiz.yaml] }
     ["two", "", 0.075],
     ["random layers, control of graft", "in plan.yaml", 0.875],
     ["soup", "in plan.yaml", 0.3],
+    ["DARE", "in plan.yaml", 0.25],
     ["mine", "", 0.75],
   ]);
   const flips = page.sections.find(({ id }) => id === "flips")?.figures[0];

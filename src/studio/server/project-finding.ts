@@ -1,10 +1,10 @@
 // What a recipe's result shows against everything else in its project that was asked the same.
 import { basename, dirname, join } from "node:path";
 import { findingAbout, leadOf } from "../../evaluate/findings/index.js";
-import { compareResults } from "../../evaluate/index.js";
+import { compareResults, type MethodComparison, together } from "../../evaluate/index.js";
 import { turned } from "../../evaluate/scoring/index.js";
 import { type Finding, findingText } from "../../figures/index.js";
-import { usageError } from "../../kit/index.js";
+import { RecipeError, usageError } from "../../kit/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { readSettings } from "../project/project.js";
 import type { Evaluation, Input, Output } from "../protocol/index.js";
@@ -27,49 +27,67 @@ const MAX_COMPARED = 40;
 export async function findInProject(name: string, result: Evaluation, task: Evidence["score"], known: ProjectEvidence) {
   const { project, models } = known;
   const found = await evidenceFor({ name, runner: result.runner, task }, known);
-  const isModel = (one: Evidence) => models.some((model) => model.name === one.name && model.colour === one.colour);
-  const tried = found.filter((one) => !isModel(one)).toSorted((a, b) => worth(b) - worth(a));
-  const others = [...found.filter(isModel), ...tried].slice(0, MAX_COMPARED);
   const own: Evidence = {
-    ...{
-      name,
-      inWords: recipeInWords(name),
-      kind: await kindOfRecipe(project, name),
-      colour: "own-merge",
-      detail: "",
-      entry: "",
-    },
+    ...{ name, inWords: recipeInWords(name), kind: await kindOfRecipe(project, name) },
+    ...{ colour: "own-merge", detail: "", entry: "" },
     ...{ folder: join(project, EVALUATIONS, result.name), score: task },
   };
-  const flips = result.isEarlier || others.length === 0 ? [] : await comparedWith(own, others);
-  const candidates = [own, ...others].map((one) => ({
-    ...one,
-    name: one.inWords,
-    label: one.inWords,
-    score: worth(one),
-  }));
-  const finding = findingAbout(candidates, {
-    ...{ scale: "share", items: task.items, subject: candidates[0] },
-    leads: (_, rest) => rest.map((one) => flips[candidates.indexOf(one) - 1]?.lead),
+  const isModel = (one: Evidence) => models.some((model) => model.name === one.name && model.colour === one.colour);
+  const compared = await comparedWith(own, found);
+  const tried = compared.filter(({ against }) => !isModel(against));
+  const sorted = tried.toSorted((a, b) => worth(b.against) - worth(a.against));
+  const kept = [...compared.filter(({ against }) => isModel(against)), ...sorted].slice(0, MAX_COMPARED);
+  const pairs = kept.flatMap(({ against, one }) => (one ? [{ against, one }] : []));
+  const flips = together(pairs.map(({ one }) => one)).flatMap((one, i) => {
+    const against = pairs[i]?.against;
+    return against ? [{ against, one, lead: leadOf(one, against.name) }] : [];
   });
-  return { own, others, flips, finding };
+  const others = kept.map(({ against }) => against);
+  const scale = flips[0]?.one.scale ?? "share";
+  const candidates = [own, ...others].map((one) => ({
+    ...{ ...one, name: one.inWords, label: one.inWords },
+    // Scores of corpora are drawn as shares, too.
+    score: scale === "points" ? 100 * worth(one) : worth(one),
+  }));
+  const leads = new Map(flips.map(({ against, lead }) => [others.indexOf(against), lead]));
+  const finding = findingAbout(candidates, {
+    ...{ scale, items: task.items, subject: candidates[0] },
+    leads: (_, rest) => rest.map((one) => leads.get(candidates.indexOf(one) - 1)),
+  });
+  return { own, others, flips: result.isEarlier ? [] : flips, finding };
 }
 
 const worth = ({ score }: Evidence) => score.value ?? 0;
 
-/** The recipe against each of the others, in their order; empty if they are not comparable. */
+/**
+ * The recipe against each of the others. One that was asked more has the score on the recipe's items; it is left out if they are not
+ * all among its own.
+ */
 async function comparedWith(own: Evidence, others: readonly Evidence[]) {
-  const results = [own, ...others].map(({ folder }) => folder);
-  const { tasks } = await compareResults({ results });
-  const compared = tasks.find((one) => one.task === own.score.task)?.comparisons ?? [];
-  return compared
-    .filter(({ title }) => title === own.score.metric)
-    .flatMap((found) => {
-      const against = others[found.method - 1];
-      // The merge is the first of the comparison, and the second of what is said.
-      const one = turned(found);
-      return against ? [{ against, one, lead: leadOf(one, against.name) }] : [];
-    });
+  const all = await Promise.all(
+    others.map(async (against) => {
+      const one = await compare(own, against);
+      if (against.score.items === own.score.items) return [{ against, one }];
+      if (one?.items !== own.score.items) return [];
+      const value = one.scale === "points" ? one.first / 100 : one.first;
+      return [{ against: { ...against, score: { ...against.score, value, low: null, high: null } }, one }];
+    }),
+  );
+  return all.flat();
+}
+
+/** Undefined if they were not asked the same. */
+async function compare(own: Evidence, against: Evidence): Promise<MethodComparison | undefined> {
+  try {
+    const { tasks } = await compareResults({ results: [own.folder, against.folder] });
+    const { comparisons = [] } = tasks.find(({ task }) => task === own.score.task) ?? {};
+    const found = comparisons.find(({ title }) => title === own.score.metric);
+    // The merge is the first of the comparison, and the second of what is said.
+    return found && turned(found);
+  } catch (error) {
+    if (error instanceof RecipeError) return undefined;
+    throw error;
+  }
 }
 
 /** What a result of a recipe shows on a task; null of another model, and if the recipe has changed since. */
