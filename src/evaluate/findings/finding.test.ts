@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Finding, findingText, type Lead } from "../../figures/index.js";
-import type { MethodComparison } from "../compare-results.js";
+import { type MethodComparison, together } from "../compare-results.js";
+import { compareItems } from "../scoring/index.js";
 import { compareFinding } from "./compare-finding.js";
 import { type Candidate, findingAbout, highest } from "./finding.js";
 
@@ -77,6 +78,40 @@ describe("the best alternative", () => {
     expect(findingText(average)).toMatch(/The difference is significant\. Take TIES\.$/);
     expect(found([SWAP], { subject: SWAP })).toMatchObject({ outcome: "alone", next: { do: "score its models" } });
     expect(found([SWAP])).toBeUndefined();
+  });
+});
+
+describe("rankings that other programs get wrong", () => {
+  // starslingdev/hpc-sandbox-benchmarks 179, dotnet/machinelearning-modelbuilder 221
+  it("name all of several that share the top, and mark none as the best", () => {
+    const tied = found([candidate("A", 0.5), candidate("B", 0.5), candidate("C", 0.5), BASE]);
+    expect(findingText(tied)).toBe("A, B and C are tied at 50.0%. Ask more items to tell them apart.");
+    expect(tied?.isBest).toBe(false);
+  });
+
+  // EleutherAI/lm-evaluation-harness 3831 and 3868: of 220 items, 21 gained and 6 lost.
+  it("see a paired difference that two intervals that overlap hide", () => {
+    const items = (right: (i: number) => boolean) =>
+      Array.from({ length: 220 }, (_, i) => ({ id: `${i}`, verdict: { exact: right(i) ? 1 : 0 } }));
+    const exact = { name: "exact", title: "exact", of: "exact", by: "mean", scale: "share" } as const;
+    const one = compareItems(
+      exact,
+      items((i) => i < 120),
+      items((i) => i >= 6 && i < 141),
+    );
+    const unpaired = Math.sqrt([one.first, one.second].reduce((sum, p) => sum + (p * (1 - p)) / 220, 0));
+    expect(one.difference / unpaired).toBeLessThan(1.96);
+    // scipy.stats.binomtest(6, 27).pvalue
+    expect(one.pValue).toBeCloseTo(0.005925, 6);
+    const [compared] = together([one]);
+    const finding = compared && compareFinding({ method: 1, ...compared }, ["the first", "the second"]);
+    expect(finding).toMatchObject({ outcome: "above", flips: { items: 220, gained: 21, lost: 6 } });
+  });
+
+  // allenai/reward-bench 269
+  it("do not call the first the best where its lead is within the noise", () => {
+    const close = found([candidate("first", 0.81), candidate("second", 0.8), BASE]);
+    expect([close?.isBest, close?.outcome]).toEqual([false, "unclear"]);
   });
 });
 

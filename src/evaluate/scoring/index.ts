@@ -3,7 +3,6 @@ export { type CrossedDifference, type CrossedModel, crossedDifference } from "./
 export { holmAdjust } from "./holm.js";
 export { detectableDifference, itemsNeeded, runsNeeded } from "./power.js";
 export { averageRepeats, compareItems, type Score, scoreItems, turned } from "./scores.js";
-export { isSignificant } from "./significance.js";
 export {
   bootstrapInterval,
   type Interval,

@@ -1,5 +1,6 @@
 // What the page shows of an experiment: its status and report, cut to a size that a page can show.
 
+import { isDifferent } from "../../evaluate/findings/index.js";
 import { scoreTexts } from "../../evaluate/index.js";
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
 import { type ExperimentReport, inWords, type Overview, type ReportHeatmap } from "../../experiment/report/index.js";
@@ -95,8 +96,9 @@ function mapOf({
       row.map((value, c) => {
         if (value === null) return null;
         const { behind: less = 0, margin = 0 } = behind?.[r]?.[c] ?? {};
+        const isBest = !isDifferent({ interval: { low: less - margin, high: less + margin } });
         const about = less === 0 ? "the best" : `${text(-less)} ± ${text(margin)} points behind the best`;
-        return { score: `${text(value)}%`, about, shade: (value - low) / (high - low || 1), isBest: -less <= margin };
+        return { score: `${text(value)}%`, about, shade: (value - low) / (high - low || 1), isBest };
       }),
     ),
   };
