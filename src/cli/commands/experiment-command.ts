@@ -14,6 +14,7 @@ import {
   downloadsOn,
   findRecipe,
   gatherReport,
+  highestText,
   outlookLines,
   overviewLines,
   programLines,
@@ -225,7 +226,7 @@ async function report(
   if (flags.json) return printJson(data);
   const [compared] = data.kind === "matrix" ? data.compared : [];
   if (compared && data.kind === "matrix") {
-    print([compared.title, "", ...terminalLines(compared), "", data.verdict]);
+    print([compared.title, "", ...terminalLines(compared), "", highestText(data.highest)]);
   }
   const overviews = data.kind === "plan" ? data.overviews : [];
   print(overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));

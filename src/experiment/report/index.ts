@@ -15,3 +15,4 @@ export type {
 } from "./report-data.js";
 export { Sheet } from "./score-sheet.js";
 export { overviewLines } from "./tables.js";
+export { highestText } from "./variants.js";

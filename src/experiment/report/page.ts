@@ -45,6 +45,8 @@ import {
   searchTables,
 } from "./tables.js";
 
+import { highestText } from "./variants.js";
+
 /** Limits of the page for a large report; its files have everything. */
 const MAX_COMPARISONS = 50;
 const MAX_NAMED = 6;
@@ -90,12 +92,7 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     lead: report.kind === "plan" ? leadOf(report) : `${axesOf(report.variants)}. Each variant has a page of its own.`,
     notes: report.notes,
     ...(isVariant ? { up: { text: "All variants", href: "../../index.html" } } : {}),
-    // The other tasks' are with their bars.
-    verdicts: headline
-      ? [findingVerdict(headline.finding, overviews.length > 1 ? headline.title : "")]
-      : report.kind === "matrix" && report.verdict !== ""
-        ? [{ title: report.compared[0]?.title ?? "", text: report.verdict, isOpen: true }]
-        : [],
+    verdicts: report.kind === "matrix" ? highestVerdict(report) : headlineVerdict(headline, overviews.length > 1),
     state: {
       text: [describeProgress(report), ...report.warnings, describeBackend(report)].join(" "),
       isOpen: progress.left + progress.waiting + progress.failed > 0 || report.warnings.length > 0,
@@ -104,6 +101,15 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
     footer: `${report.intervals} ${DIFFERENCES} Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
   };
 }
+
+function highestVerdict({ highest, compared }: MatrixReport): Page["verdicts"] {
+  const text = highestText(highest);
+  return text === "" ? [] : [{ title: compared[0]?.title ?? "", text, isOpen: true }];
+}
+
+/** Of the first task; the others' are with their bars. */
+const headlineVerdict = (headline: Overview | undefined, isTitled: boolean): Page["verdicts"] =>
+  headline ? [findingVerdict(headline.finding, isTitled ? headline.title : "")] : [];
 
 const variantsSection = ({ compared, variants }: MatrixReport): Section => ({
   id: "variants",

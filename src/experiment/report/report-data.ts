@@ -273,12 +273,22 @@ export interface PlanReport extends ReportHead {
   }[];
 }
 
+/** Which row is highest in how many variants of a matrix, by the finding of each. */
+export interface Highest {
+  /** Variants. */
+  readonly of: number;
+  /** The most often highest first. `highest`: variants in which it is; `best`: those in which it is significantly above all others. */
+  readonly rows: readonly { readonly label: string; readonly highest: number; readonly best: number }[];
+  /** Variants whose highest rows are tied. */
+  readonly tied: number;
+}
+
 /** The report of a plan with a matrix: its variants, compared. */
 export interface MatrixReport extends ReportHead {
   readonly kind: "matrix";
   readonly variants: readonly ReportVariant[];
-  /** Which row is highest in how many variants, in a sentence. */
-  readonly verdict: string;
+  /** On the deciding task. */
+  readonly highest: Highest;
   /** A table for each task, with a row for each variant. */
   readonly compared: readonly ReportTable[];
 }

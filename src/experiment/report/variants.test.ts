@@ -8,6 +8,7 @@ import { isNumber } from "../../figures/table.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { writeReport } from "./files.js";
 import { experimentPage } from "./page.js";
+import { highestText } from "./variants.js";
 
 const PLAN = `
 name: ways
@@ -56,7 +57,7 @@ describe("the report of a matrix", () => {
     ]);
     const { low, high } = wilsonInterval(0.6, 20);
     expect(table?.rows[0]?.[4]).toMatchObject({ interval: { low, high } });
-    expect(report.verdict).toBe("soup is highest in 1 of 2 variants, swap in 1.");
+    expect(highestText(report.highest)).toBe("soup is highest in 1 of 2 variants, swap in 1.");
   });
 
   it("has columns for both rows of a default that was chosen", () => {
@@ -103,7 +104,7 @@ describe("the report of a matrix", () => {
     const open = experimentPage(matrixOf(PLAN, strength, { rounds: 1 }).report);
     expect(open.sections.map(({ id }) => id)).toContain("variants");
     const failed = matrixOf(PLAN, strength, { isFinished: false }).report;
-    expect(failed.verdict).toBe("");
+    expect(failed.highest).toEqual({ of: 0, rows: [], tied: 0 });
     expect(failed.failures.map(({ label }) => label)).toContain("evaluate base on mgsm_te (Telugu)");
   });
 });
