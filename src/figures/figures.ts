@@ -59,6 +59,8 @@ export interface TableFigure extends Table {
 /** Scores on one axis. */
 export interface Bars extends Captioned {
   readonly verdict: string;
+  /** What to do next, which a table of the numbers leaves out. Default: nothing. */
+  readonly next?: string;
   /** What is said below them, such as how they were chosen. Default: nothing. */
   readonly below?: string;
   readonly scale: Scale;

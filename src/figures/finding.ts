@@ -42,8 +42,8 @@ export type Next =
   | { readonly do: "stop" }
   /** `items`: in all; undefined if how many is not known. */
   | { readonly do: "ask more items"; readonly items: number | undefined; readonly asked: number }
-  /** So many items would be needed that the two are equal in practice. */
-  | { readonly do: "call them equal"; readonly items: number; readonly asked: number }
+  /** A difference as small as was found takes more items than a study asks. The true one may be larger. */
+  | { readonly do: "choose otherwise"; readonly items: number; readonly asked: number }
   | { readonly do: "train more experts" }
   | { readonly do: "score other merges" }
   | { readonly do: "score its models" }
@@ -244,8 +244,8 @@ function nextWords({ next, alternative }: Finding): string {
       return next.items === undefined
         ? "Ask more items to tell them apart."
         : `Ask about ${count(next.items)} items to tell them apart (${count(next.asked)} so far).`;
-    case "call them equal":
-      return `Call them equal: it would take about ${count(next.items)} items to tell them apart (${count(next.asked)} so far).`;
+    case "choose otherwise":
+      return `A difference this small takes about ${count(next.items)} items to show (${count(next.asked)} so far): choose by something else.`;
     case "train more experts":
       return "Train more experts to tell them apart: the difference varies with them.";
     case "score other merges":

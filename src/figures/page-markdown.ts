@@ -37,7 +37,7 @@ function figureBlocks(figure: Figure): string[] {
   const more = rows.length - shown.length;
   return [
     title === "" ? "" : `### ${escapeMarkdown(title)}`,
-    escapeMarkdown(note),
+    escapeMarkdown([note, figure.kind === "bars" ? (figure.next ?? "") : ""].filter((text) => text !== "").join(" ")),
     rows.length > 0 ? markdownLines({ ...table, rows: shown }).join("\n") : "",
     more > 0 ? `${plural(more, "more row")} ${id === "" ? "on the page" : `in ${escapeMarkdown(`${id}.csv`)}`}.` : "",
   ];

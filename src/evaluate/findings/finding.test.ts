@@ -121,7 +121,7 @@ describe("what to do next", () => {
 
   it("is more items, as many as the difference needs, or none where that is no study", () => {
     expect(next(0.75)).toEqual({ do: "ask more items", items: 800, asked: 200 });
-    expect(next(0.799)).toEqual({ do: "call them equal", items: 2_000_000, asked: 200 });
+    expect(next(0.799)).toEqual({ do: "choose otherwise", items: 2_000_000, asked: 200 });
     expect(next(0.8)).toEqual({ do: "ask more items", items: undefined, asked: 200 });
     expect(next(0.6)).toEqual({ do: "stop" });
     const words = findingText(found([SWAP, candidate("TIES", 0.75), BASE]));

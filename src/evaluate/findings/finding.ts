@@ -114,7 +114,7 @@ function limitOf(all: readonly Candidate[], scale: Scale): Finding["limit"] {
 const ceilingOf = (scale: Scale) => (scale === "points" ? 100 : 1);
 const isAt = (one: { readonly score: number }, score: number) => isEqual(one, { score });
 
-/** Where so many times the items would be needed, a study will not be made: the two are equal in practice. */
+/** Where so many times the items would be needed, a study will not be made. */
 const MOST_TIMES = 20;
 
 /** What to do next. @param asked items so far */
@@ -135,7 +135,7 @@ export function nextOf(finding: Omit<Finding, "next">, asked: number): Next | un
   if (Object.keys(lead.resampled.factors).length > 0) return { do: "train more experts" };
   if (lead.needed === undefined) return undefined;
   const items = roundUp(lead.needed);
-  return items > MOST_TIMES * asked ? { do: "call them equal", items, asked } : { do: "ask more items", items, asked };
+  return items > MOST_TIMES * asked ? { do: "choose otherwise", items, asked } : { do: "ask more items", items, asked };
 }
 
 /** To two digits: the difference that it is for is an estimate. */

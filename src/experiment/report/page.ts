@@ -4,6 +4,7 @@ import {
   type Figure,
   findingText,
   findingVerdict,
+  findingWords,
   formatNumber,
   formatSpan,
   ownClass,
@@ -299,7 +300,8 @@ export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] =
     id,
     title,
     note: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.${exampleText(example)}`,
-    verdict: findingText(finding),
+    verdict: findingText(finding && { ...finding, next: undefined }),
+    next: finding ? findingWords(finding).next : "",
     below: [choice, missing].filter((sentence) => sentence !== "").join(" "),
     scale,
     rows: bars.map(({ own, ...bar }) => ({
