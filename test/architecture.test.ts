@@ -173,6 +173,15 @@ test("the command line opens models by verbs", () => {
   expect(wrong).toEqual([]);
 });
 
+test("what is significant is decided by evaluate/findings alone", () => {
+  const wrong = files.flatMap((path) => {
+    const file = relative(SOURCES, path);
+    const isDecider = /^evaluate\/(findings|scoring)\//.test(file);
+    return !isDecider && /\bisSignificant\b/.test(readFileSync(path, "utf8")) ? [file] : [];
+  });
+  expect(wrong).toEqual([]);
+});
+
 test("no folders import in a circle", () => {
   // An index.ts is the door of its folder: it stands for what is inside, and only outsiders go through it.
   // Nothing imports an entry, so no circle goes through it.
