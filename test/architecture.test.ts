@@ -99,11 +99,13 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
   "merge/extract": [],
   "merge/output": ["cloneFile", "pushNotes", "writeNotes"],
   evaluate: [
-    ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes", "comparisonVerdict"],
+    ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
     ...["ownPrompt", "progressDetail", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
     ...["scoreNotes", "scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
   ],
-  "evaluate/scoring": ["isSignificant", "turned"],
+  // What is found in results that are there.
+  "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "leadOf"],
+  "evaluate/scoring": ["turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
     ...["TASK_FAMILIES", "taskFileOf"],
@@ -127,7 +129,7 @@ const LEFT: Readonly<Record<string, readonly string[]>> = {
   "studio/jobs/evaluate.ts": ["hubLoader", "openTasks"],
   "studio/server/evaluations.ts": ["compareResults", "loadLibrary"],
   "studio/server/operations.ts": ["openTasks", "ratingPage", "tallyRatings"],
-  "studio/server/share.ts": ["compareResults"],
+  "studio/server/project-finding.ts": ["compareResults", "together"],
 };
 
 test("commands, the studio and steps of experiments call verbs in place of what these orchestrate", () => {

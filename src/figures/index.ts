@@ -21,10 +21,9 @@ export {
   listed,
   type ModelKind,
   type Next,
-  nameInWords,
   sentence,
 } from "./finding.js";
-export { type Heatmap, heatmapLines, heatmapSvg } from "./heatmap.js";
+export { type Heatmap, heatmapSvg } from "./heatmap.js";
 export { probabilityText } from "./lead.js";
 export { lossPage } from "./loss-page.js";
 export { formatTick, pageWithData, reportPage } from "./page.js";
