@@ -11,8 +11,9 @@ export const sameFields: [
   Same<Keys<written.RecipeInput>, Keys<inferred.RecipeInput>>,
   Same<keyof written.RunInput, keyof inferred.RunInput>,
   Same<keyof written.ExtractInput, keyof inferred.ExtractInput>,
+  Same<keyof written.VerifyInput, keyof inferred.VerifyInput>,
   Same<keyof writtenPlan.PlanInput, keyof inferredPlan.PlanInput>,
-] = [true, true, true, true];
+] = [true, true, true, true, true];
 
 export const taken = (recipe: written.RecipeInput, run: written.RunInput, plan: writtenPlan.PlanInput) =>
   [recipe, run, plan] satisfies [inferred.RecipeInput, inferred.RunInput, inferredPlan.PlanInput];

@@ -10,9 +10,6 @@ export {
   explain,
   type InspectResult,
   inspect,
-  type VerifyOptions,
-  type VerifyResult,
-  verify,
 } from "./checkpoints.js";
 export {
   type EvaluateOptions,
@@ -23,7 +20,7 @@ export {
 } from "./evaluate.js";
 export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
 export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
-export type { ExtractInput, RecipeInput, RecipeOf, RunInput, Source } from "./inputs.js";
+export type { ExtractInput, RecipeInput, RecipeOf, RunInput, Source, VerifyInput } from "./inputs.js";
 export {
   type Answer,
   type GenerateOptions,
@@ -38,3 +35,4 @@ export { MergePlan, openPlan, type PlanMergeOptions, planMerge } from "./plan-me
 export { type PushOptions, push } from "./push.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";
+export { type VerifyOptions, type VerifyResult, verify } from "./verify.js";

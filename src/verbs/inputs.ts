@@ -4,6 +4,7 @@ import type { z } from "zod";
 import type { AsWritten } from "../kit/settings/index.js";
 import type { RecipeInput } from "../merge/index.js";
 import type { extractSchema } from "./extract.js";
+import type { verifySchema } from "./verify.js";
 
 export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
 export type { RunInput } from "../train/index.js";
@@ -13,3 +14,6 @@ export type RecipeOf<Method extends RecipeInput["method"]> = Extract<RecipeInput
 
 /** What `extract` takes. */
 export type ExtractInput = AsWritten<z.input<typeof extractSchema>>;
+
+/** What `verify` takes. */
+export type VerifyInput = AsWritten<z.input<typeof verifySchema>>;

@@ -132,7 +132,7 @@ const write: NumberKind<WriteJob> = {
         const pair = job.base && evaluator.pair(value, job.base, from, to);
         const { bytes, nonFinite, made } = evaluator.round(value, from, to, dtype);
         const written = rounded ? bytesOf(converter().decode(rounded, bytes)) : bytes;
-        outputs.write(target.file, target.offset + from * bytesPerElement(target.dtype), written);
+        outputs.write(target.file, target.offset + placeInSample(job, from) * bytesPerElement(target.dtype), written);
         add(0, [nonFinite, made]);
         if (!pair) return;
         const type = dtype as KernelDType;
@@ -143,6 +143,13 @@ const write: NumberKind<WriteJob> = {
       return counts;
     },
 };
+
+/** Which of the elements that are read an element is, from 0. */
+function placeInSample({ sampled }: WriteJob, at: number): number {
+  const before = sampled?.filter(({ end }) => end <= at) ?? [];
+  const begin = sampled?.[before.length]?.begin ?? 0;
+  return before.reduce((sum, one) => sum + one.end - one.begin, at - begin);
+}
 
 const encode: NumberKind<EncodeJob> = {
   begin:

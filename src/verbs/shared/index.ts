@@ -18,4 +18,5 @@ export {
   type WorkOptions,
   withHub,
 } from "../verb.js";
+export { verifyVerb } from "../verify.js";
 export { type MemoryRow, type MemoryTable, memoryTable } from "./memory-table.js";

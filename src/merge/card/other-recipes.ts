@@ -1,0 +1,176 @@
+// Looks for what gives published weights better than their card does: its models swapped, another base, other weights.
+import {
+  type Checkpoint,
+  type CheckpointTensor,
+  type HubAccess,
+  openCheckpoint,
+} from "../../formats/checkpoint/index.js";
+import { CheckpointError, HubError, LayergraftError } from "../../kit/index.js";
+import type { StreamOptions } from "../../tensor/streaming/index.js";
+import { explainMerge } from "../analysis/index.js";
+import { planRecipe } from "../plan/planner.js";
+import { mapSources, type RecipeInput, sourcesOf } from "../recipe/recipe.js";
+import { PlannedComparison } from "./compare-recipe.js";
+import { named, namesIn } from "./read-card.js";
+import { type SampleSettings, sampledRows } from "./sample.js";
+
+/** What gives the published weights better than the card. */
+export interface Better {
+  /** swapped: two of its models in each other's place; base: another base; weights: others, as `explain` finds them. */
+  readonly what: "swapped" | "base" | "weights";
+  readonly recipe: RecipeInput;
+  /** Of swapped models, both names; of a base, its name. */
+  readonly names: readonly string[];
+  /** Tensors that it gives, to the bit or to rounding, of how many that were compared. */
+  readonly given: number;
+  readonly of: number;
+}
+
+/** Tensors that a trial compares. */
+const TRIAL = 24;
+const MOST_TRIALS = 8;
+
+export interface Search extends SampleSettings {
+  readonly hub: HubAccess | undefined;
+  readonly opened: ReadonlyMap<string, Checkpoint>;
+  /** Models that may be the base. */
+  readonly bases: readonly string[];
+  readonly stream: StreamOptions;
+}
+
+/** @param given share of the tensors that the recipe of the card gives */
+export async function findBetter(
+  recipe: RecipeInput,
+  published: Checkpoint,
+  given: number,
+  search: Search,
+): Promise<Better | undefined> {
+  const opened = new Map(search.opened);
+  const bases: string[] = [];
+  for (const base of search.bases) if (await known(base, opened, search.hub)) bases.push(base);
+  let best: Better | undefined;
+  for (const variant of variantsOf(recipe, bases).slice(0, MOST_TRIALS)) {
+    const found = await trial(variant, published, opened, search);
+    if (found && found.given > (best?.given ?? given * found.of)) best = { ...variant, ...found };
+  }
+  if (best && best.given === best.of) return best;
+  const weights = await otherWeights(recipe, published, opened, search);
+  return weights && weights.given / weights.of > (best ? best.given / best.of : given) ? weights : best;
+}
+
+/** Whether a model can be opened; a base that is gone is none to try. */
+async function known(source: string, opened: Map<string, Checkpoint>, hub: HubAccess | undefined): Promise<boolean> {
+  try {
+    if (!opened.has(source)) opened.set(source, await openCheckpoint(source, { hub }));
+    return true;
+  } catch (error) {
+    if (error instanceof HubError || error instanceof CheckpointError) return false;
+    throw error;
+  }
+}
+
+type Variant = Pick<Better, "what" | "names" | "recipe">;
+
+function variantsOf(recipe: RecipeInput, bases: readonly string[]): Variant[] {
+  const names = sourcesOf(recipe).flatMap(({ source, kind }) =>
+    typeof source === "string" && kind === "model" ? [source] : [],
+  );
+  const distinct = [...new Set(names)];
+  const swapped = distinct.flatMap((a, i) =>
+    distinct.slice(i + 1).map((b): Variant => {
+      const other = new Map([
+        [a, b],
+        [b, a],
+      ]);
+      return { what: "swapped", names: [named(a), named(b)], recipe: replaced(recipe, (one) => other.get(one) ?? one) };
+    }),
+  );
+  const base = sourcesOf(recipe).find(({ label }) => label === "base")?.source;
+  const others = bases.filter((one) => typeof base === "string" && one !== base);
+  const onOthers = others.map(
+    (one): Variant => ({
+      ...{ what: "base", names: [named(one)] },
+      recipe: mapSources(recipe, (source, label) => (label === "base" ? one : source)) as RecipeInput,
+    }),
+  );
+  return [...onOthers, ...swapped];
+}
+
+function replaced(recipe: RecipeInput, by: (source: string) => string): RecipeInput {
+  const map = <R extends object>(one: R): R =>
+    mapSources(one, (source) => (typeof source === "string" ? by(source) : map(source)));
+  return map(recipe);
+}
+
+async function trial(
+  { recipe }: Variant,
+  published: Checkpoint,
+  opened: ReadonlyMap<string, Checkpoint>,
+  { hub, share, seed, stream }: Search,
+): Promise<Pick<Better, "given" | "of"> | undefined> {
+  try {
+    const planned = await planRecipe(recipe, { hub, opened });
+    const { tensors } = await new PlannedComparison(planned, published, { share, seed, most: TRIAL }).run(stream);
+    return { given: tensors.filter(isGiven).length, of: tensors.length };
+  } catch (error) {
+    // Models in another order may not fit together.
+    if (error instanceof LayergraftError && ["recipe", "mismatch", "checkpoint"].includes(error.code)) return undefined;
+    throw error;
+  }
+}
+
+export const isGiven = ({ verdict }: { readonly verdict: string }) => !["differs", "form"].includes(verdict);
+
+/** Weights of all models by `explain`, over some rows of their matrices. */
+async function otherWeights(
+  recipe: RecipeInput,
+  published: Checkpoint,
+  opened: ReadonlyMap<string, Checkpoint>,
+  { share, seed, bases, stream }: Search,
+): Promise<Better | undefined> {
+  const base = sourcesOf(recipe).find(({ label }) => label === "base")?.source;
+  const names = [...namesIn(recipe), ...bases].filter((one, i, all) => all.indexOf(one) === i && opened.has(one));
+  const sources = [
+    ...names.filter((one) => one !== base),
+    ...(typeof base === "string" && names.includes(base) ? [base] : []),
+  ];
+  if (sources.length < 2 || published.asStored) return undefined;
+  const models = sources.map((source) => ({
+    source,
+    checkpoint: viewOf(opened.get(source) as Checkpoint, { share, seed }),
+  }));
+  try {
+    const view = viewOf(published, { share, seed });
+    const { recipe: found, tensors } = await explainMerge(view, models, { ...stream, hasBase: base !== undefined });
+    const given = tensors.filter(({ verdict }) => verdict !== "unexplained").length;
+    return found && { what: "weights", recipe: found, names: [], given, of: tensors.length };
+  } catch (error) {
+    if (error instanceof LayergraftError && error.code !== "cancelled") return undefined;
+    throw error;
+  }
+}
+
+/** A checkpoint of some rows of its matrices; without what is not stored plainly, and what is beside the layers. */
+function viewOf(checkpoint: Checkpoint, settings: SampleSettings): Checkpoint {
+  const tensors = [...checkpoint.tensors.values()].flatMap((tensor): CheckpointTensor[] => {
+    const { shape, layer, lowRank, gathered, blocks, coded, undo } = tensor;
+    if (lowRank || gathered || blocks || coded || undo || shape.length > 2) return [];
+    const [rows = 1, columns] = shape;
+    if (columns === undefined || settings.share >= 1) return [tensor];
+    if (layer === null) return [];
+    const chosen = sampledRows(tensor.name, rows, settings).flatMap(({ begin, end }) =>
+      Array.from({ length: end - begin }, (_, i) => begin + i),
+    );
+    const { file, offset, bytes } = tensor;
+    const part = new Uint8Array(chosen.length);
+    return [
+      {
+        ...tensor,
+        shape: [chosen.length, columns],
+        bytes: (bytes / rows) * chosen.length,
+        gathered: { parts: [{ file, offset }], part, row: Int32Array.from(chosen) },
+      },
+    ];
+  });
+  return { ...checkpoint, tensors: new Map(tensors.map((tensor) => [tensor.name, tensor])) };
+}
