@@ -67,7 +67,7 @@ export interface CardCheck extends SampleSettings {
   /** Tensors of the recipe that are not published, and the other way round. */
   readonly missing: readonly string[];
   readonly extra: readonly string[];
-  /** What was rounded, where that is all. */
+  /** What was rounded, where the weights are what the card says otherwise. */
   readonly rounding: { readonly dtype: string; readonly roundings: number; readonly left: number | null } | null;
   /** Median over the differing tensors of what they are off, by norm, as a share of what the merge changed. */
   readonly left: number | null;
@@ -278,20 +278,20 @@ function foundOf({ tensors, missing, extra, certainty, bytesRead }: RecipeCheck)
   for (const { verdict } of tensors) counts[verdict]++;
   const wrong = tensors.filter((one) => !isGiven(one));
   const layers = [...new Set(wrong.flatMap(({ layer }) => layer ?? []))].sort((a, b) => a - b);
-  const rounded = tensors.filter(({ verdict }) => verdict === "rounding");
+  const rounded = tensors.filter(({ verdict, roundings }) => ["rounding", "ties"].includes(verdict) && roundings !== 0);
   const verdict =
     wrong.length + missing.length + extra.length > 0 || tensors.length === 0
       ? "differs"
-      : counts.rounding > 0
-        ? "rounding"
-        : counts.ties > 0
-          ? "ties"
+      : counts.ties > 0
+        ? "ties"
+        : counts.rounding > 0
+          ? "rounding"
           : "identical";
   const lefts = (some: readonly TensorCheck[]) => some.flatMap(({ left }) => left ?? []).sort((a, b) => a - b);
   const median = (values: readonly number[]) => values[Math.floor(values.length / 2)] ?? null;
   const coarsest = ["BF16", "F16", "F32"].find((dtype) => rounded.some((one) => one.dtype === dtype));
   const rounding =
-    verdict === "rounding" && coarsest
+    verdict !== "differs" && coarsest
       ? {
           dtype: coarsest,
           roundings: rounded.reduce(

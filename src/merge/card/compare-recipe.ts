@@ -1,12 +1,11 @@
 // Compares what a recipe gives with published weights: bits first, then how far those are off that differ.
 import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
 import { Converter, type KernelDType } from "../../kernels/index.js";
-import { type DType, formatShape, isFloatDType, sameShape } from "../../kit/index.js";
+import { type DType, elementCount, formatShape, isFloatDType, sameShape } from "../../kit/index.js";
 import { leavesOf, type Measured, measurementsOf, Resolver, type Value } from "../../tensor/expressions/index.js";
 import {
-  CUT,
-  type CutMeasurement,
   measureAll,
+  type Measurement,
   measurementsFor,
   measuringPrograms,
   placeholders,
@@ -25,6 +24,7 @@ import {
 import type { Step } from "../model-plan.js";
 import { copied } from "../output/compile.js";
 import { type OpenedPlan, toWrite } from "../plan/planner.js";
+import { nearCuts } from "./near-cuts.js";
 import { type Certainty, certaintyOf, drawn, type SampleSettings, sampledJob } from "./sample.js";
 
 /** How a tensor is off what the recipe gives. */
@@ -62,7 +62,7 @@ export interface RecipeCheck {
 }
 
 export interface Comparison extends SampleSettings {
-  /** Tensors to compare at most, as a trial. Default: all. */
+  /** Tensors to compare at most, by few of their rows: a trial. Default: all. */
   readonly most?: number;
 }
 
@@ -78,8 +78,9 @@ interface Differing extends Pair {
 }
 
 export const PUBLISHED = "\0published";
-/** Methods that measure whole tensors are compared on at least so many. */
+/** Methods that measure whole tensors are compared on at least so many, with so many elements. */
 const LEAST_TENSORS = 4;
+const LEAST_ELEMENTS = 2 ** 17;
 
 /** What is to be compared, and what it takes. */
 export class PlannedComparison {
@@ -131,12 +132,18 @@ export class PlannedComparison {
         .toSorted((a, b) => a.at - b.at)
         .map(({ pair }) => pair);
     const measured = pairs.filter(isMeasured);
-    const wanted = share >= 1 ? measured.length : Math.max(LEAST_TENSORS, Math.ceil(share * measured.length));
-    const kept = new Set(order(measured).slice(0, wanted));
+    const wanted = Math.max(LEAST_TENSORS, most === undefined ? Math.ceil(share * measured.length) : 0);
+    const kept = new Set<Pair>();
+    let elements = 0;
+    for (const pair of order(measured)) {
+      if (share < 1 && kept.size >= wanted && elements >= LEAST_ELEMENTS) break;
+      kept.add(pair);
+      elements += elementCount(pair.step.shape);
+    }
     const all = pairs.filter((pair) => !isMeasured(pair) || kept.has(pair));
     if (most === undefined || all.length <= most) return all;
-    const few = new Set(order(all).slice(0, most));
-    return all.filter((pair) => few.has(pair));
+    const tried = new Set(order(all).slice(0, most));
+    return all.filter((pair) => tried.has(pair));
   }
 
   #certainty(pairs: readonly Pair[]): Certainty {
@@ -167,13 +174,15 @@ export class PlannedComparison {
         stored && stored.dtype === tensor.dtype
           ? { kind: "compare-copy", name, bytes: stored.bytes, from: resolver.place(stored), against }
           : { kind: "compare", name, value: evaluation, against };
-      return sampledJob(job, evaluation, this.#settings);
+      const { share, seed, most } = this.#settings;
+      const looked = most === undefined ? share : Math.min(share, MOST_VALUES / evaluation.elements);
+      return sampledJob(job, evaluation, { share: looked, seed });
     });
     return { inputs: resolver.inputs, outputs: [], jobs, evaluations };
   }
 
   /** The measurements that are needed. */
-  get #measurements() {
+  get measurements(): Measurement[] {
     const { measurements } = this.opened.plan;
     return measurementsFor(
       this.#pairs.map(({ step }) => step.value),
@@ -185,14 +194,14 @@ export class PlannedComparison {
   bytesToFetch(): number {
     const assumed = placeholders(this.opened.plan.measurements);
     const { sources } = this.opened;
-    const measuring = measuringPrograms(this.#measurements, sources, assumed).map(
+    const measuring = measuringPrograms(this.measurements, sources, assumed).map(
       ({ program, times }) => times * countFetched(program),
     );
     return measuring.reduce((sum, bytes) => sum + bytes, countFetched(this.#program(assumed)));
   }
 
   async run(stream: StreamOptions): Promise<RecipeCheck> {
-    const measured = await measureAll(this.#measurements, this.opened.sources, stream);
+    const measured = await measureAll(this.measurements, this.opened.sources, stream);
     const program = this.#program(measured);
     const outcome = await runProgram(program, { ...stream, phase: "comparing" });
     const results = resultsByJob(outcome, program.jobs.length);
@@ -227,7 +236,9 @@ export class PlannedComparison {
   ): Promise<TensorCheck[]> {
     const sources = new Map([...this.opened.sources, [PUBLISHED, this.#published]]);
     const reader = new ValueReader(sources);
-    const cuts = this.#atCuts(measured);
+    const values = pairs.map(({ step }) => step.value);
+    const unit = Math.max(...pairs.map(({ against }) => roundingOf(against.dtype).unit));
+    const cuts = nearCuts(measured, this.measurements, values, unit);
     const read = pairs.map(({ step, against, firsts }) => {
       const leaves = distinct(leavesOf(step.value));
       const reference = this.#reference(step) ?? leaves[0];
@@ -236,7 +247,7 @@ export class PlannedComparison {
       return {
         published: reader.add({ source: PUBLISHED, tensor: step.tensor }, measured, rows),
         own: reader.add(step.value, measured, rows, dtype),
-        atCuts: cuts.map((ends) => reader.add(step.value, ends, rows, dtype)),
+        atCuts: cuts.map((near) => reader.add(near.value(step.value), near.measured, rows, dtype)),
         leaves: leaves.map((leaf) => reader.add(leaf, measured, rows)),
         reference: reference && reader.add(reference, measured, rows),
       };
@@ -259,21 +270,6 @@ export class PlannedComparison {
   #reference({ tensor }: Step): Value | undefined {
     const base = this.opened.sources.get("base")?.tensors.get(tensor);
     return base ? { source: "base", tensor } : undefined;
-  }
-
-  /** Measured values with all elements kept that equal a magnitude that is cut at, and with none of them. */
-  #atCuts(measured: Measured): Measured[] {
-    const cuts = this.#measurements.filter((one): one is CutMeasurement => one.kind === "cut" && one.isExact);
-    if (cuts.length === 0) return [];
-    return [Number.POSITIVE_INFINITY, 0].map((before) => {
-      const ends = new Map(measured);
-      for (const { id, values } of cuts) {
-        const result = [...(measured.get(id) as readonly number[])];
-        for (const i of values.keys()) result[CUT.places + 2 * i] = before;
-        ends.set(id, result);
-      }
-      return ends;
-    });
   }
 
   /** What is compared, tensor by tensor. */
@@ -382,50 +378,55 @@ const ROUNDINGS = {
   BF16: { unit: 2 ** -8, smallest: 2 ** -126 },
 } as const;
 
+const roundingOf = (dtype: string) => ROUNDINGS[dtype as keyof typeof ROUNDINGS] ?? ROUNDINGS.F32;
+
 /** By root mean square, in units of the sizes of all that is added up: one rounding adds a third of a unit of one of these. */
 const MOST_ON_AVERAGE = 0.5;
 
-function judged(
-  found: TensorCheck,
-  stored: DType,
-  { published, own, atCuts, addends, reference }: Values,
-): TensorCheck {
-  let [largest, squares, off, change, tied, sure] = [0, 0, 0, 0, 0, false];
-  const known = Object.keys(ROUNDINGS) as (keyof typeof ROUNDINGS)[];
-  const { unit: least, smallest } = ROUNDINGS[known.find((one) => one === stored) ?? "F32"];
+function judged(found: TensorCheck, stored: DType, values: Values): TensorCheck {
+  const { published, own, atCuts, addends, reference } = values;
+  let [largest, squares, off, change, tied, isKnown] = [0, 0, 0, 0, 0, false];
+  const { unit: least, smallest } = roundingOf(stored);
   const most = addends.length + 2;
   for (let i = 0; i < own.length; i++) {
     const [theirs, ours] = [published[i] as number, own[i] as number];
     const moved = ours - ((reference?.[i] as number | undefined) ?? 0);
     change += moved * moved;
     if (Object.is(theirs, ours)) continue;
-    sure = true;
-    if (atCuts.some((values) => Object.is(values[i], theirs))) {
-      tied++;
-      continue;
-    }
-    const deviation = Math.abs(theirs - ours);
-    off += deviation * deviation;
+    isKnown = true;
     let size: number = smallest;
-    for (const values of addends) size += Math.abs(values[i] as number);
+    for (const one of addends) size += Math.abs(one[i] as number);
+    let deviation = Math.abs(theirs - ours);
+    // What is not near a cut is the same in all, but for rounding.
+    if (deviation > least * size) {
+      const nearest = Math.min(...atCuts.map((one) => Math.abs(theirs - (one[i] as number))), deviation);
+      if (nearest < deviation / 2) {
+        tied++;
+        deviation = nearest;
+      }
+    }
+    off += deviation * deviation;
     const relative = deviation / size;
     squares += relative * relative;
     largest = Number.isNaN(relative) ? Number.POSITIVE_INFINITY : Math.max(largest, relative);
   }
   const left = change > 0 && Number.isFinite(off) ? Math.sqrt(off / change) : null;
   // Where what differs was not looked at.
-  if (!sure) return { ...found, verdict: "differs", roundings: null, left: null };
+  if (!isKnown) return { ...found, verdict: "differs", roundings: null, left: null };
   const mean = Math.sqrt(squares / own.length);
-  const dtype = known.find((one) => {
+  const dtype = (Object.keys(ROUNDINGS) as (keyof typeof ROUNDINGS)[]).find((one) => {
     const { unit } = ROUNDINGS[one];
     const isWithin = unit >= least && largest <= most * unit && mean <= MOST_ON_AVERAGE * unit;
     // What was computed in a smaller type has no other values.
     return isWithin && (unit === least || isOfType(published, one));
   });
-  if (!dtype) return { ...found, verdict: "differs", roundings: null, left };
+  // Few elements are near a cut; if many were, it would not be the same one.
+  if (!dtype || tied > Math.max(MOST_TIED * own.length, 2)) return { ...found, verdict: "differs", roundings: null, left };
   const roundings = Math.ceil((largest / ROUNDINGS[dtype].unit) * (1 - 1e-6));
-  return { ...found, verdict: roundings === 0 && tied > 0 ? "ties" : "rounding", dtype, roundings, left };
+  return { ...found, verdict: tied > 0 ? "ties" : "rounding", dtype, roundings, left };
 }
+
+const MOST_TIED = 0.05;
 
 function isOfType(values: Float32Array, dtype: keyof typeof ROUNDINGS): boolean {
   const converter = new Converter();

@@ -1,18 +1,17 @@
 // Looks for what gives published weights better than their card does: its models swapped, another base, other weights.
-import {
-  type Checkpoint,
-  type CheckpointTensor,
-  type HubAccess,
-  openCheckpoint,
-} from "../../formats/checkpoint/index.js";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Checkpoint, type HubAccess, openCheckpoint } from "../../formats/checkpoint/index.js";
 import { CheckpointError, HubError, LayergraftError } from "../../kit/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
 import { explainMerge } from "../analysis/index.js";
 import { planRecipe } from "../plan/planner.js";
 import { mapSources, type RecipeInput, sourcesOf } from "../recipe/recipe.js";
 import { PlannedComparison } from "./compare-recipe.js";
-import { named, namesIn } from "./read-card.js";
-import { type SampleSettings, sampledRows } from "./sample.js";
+import { mapNames, named, namesIn } from "./read-card.js";
+import type { SampleSettings } from "./sample.js";
+import { sampledView } from "./sampled-view.js";
 
 /** What gives the published weights better than the card. */
 export interface Better {
@@ -82,7 +81,7 @@ function variantsOf(recipe: RecipeInput, bases: readonly string[]): Variant[] {
         [a, b],
         [b, a],
       ]);
-      return { what: "swapped", names: [named(a), named(b)], recipe: replaced(recipe, (one) => other.get(one) ?? one) };
+      return { what: "swapped", names: [named(a), named(b)], recipe: mapNames(recipe, (one) => other.get(one) ?? one) };
     }),
   );
   const base = sourcesOf(recipe).find(({ label }) => label === "base")?.source;
@@ -90,16 +89,10 @@ function variantsOf(recipe: RecipeInput, bases: readonly string[]): Variant[] {
   const onOthers = others.map(
     (one): Variant => ({
       ...{ what: "base", names: [named(one)] },
-      recipe: mapSources(recipe, (source, label) => (label === "base" ? one : source)) as RecipeInput,
+      recipe: mapSources(recipe, (source, label) => (label === "base" ? one : source)),
     }),
   );
   return [...onOthers, ...swapped];
-}
-
-function replaced(recipe: RecipeInput, by: (source: string) => string): RecipeInput {
-  const map = <R extends object>(one: R): R =>
-    mapSources(one, (source) => (typeof source === "string" ? by(source) : map(source)));
-  return map(recipe);
 }
 
 async function trial(
@@ -113,8 +106,7 @@ async function trial(
     const { tensors } = await new PlannedComparison(planned, published, { share, seed, most: TRIAL }).run(stream);
     return { given: tensors.filter(isGiven).length, of: tensors.length };
   } catch (error) {
-    // Models in another order may not fit together.
-    if (error instanceof LayergraftError && ["recipe", "mismatch", "checkpoint"].includes(error.code)) return undefined;
+    if (isOfModels(error)) return undefined;
     throw error;
   }
 }
@@ -135,42 +127,25 @@ async function otherWeights(
     ...(typeof base === "string" && names.includes(base) ? [base] : []),
   ];
   if (sources.length < 2 || published.asStored) return undefined;
-  const models = sources.map((source) => ({
-    source,
-    checkpoint: viewOf(opened.get(source) as Checkpoint, { share, seed }),
-  }));
+  const folder = await mkdtemp(join(tmpdir(), "layergraft-card-"));
   try {
-    const view = viewOf(published, { share, seed });
+    const viewed = (one: Checkpoint, name: string) => sampledView(one, { share, seed }, folder, name, stream.signal);
+    const view = await viewed(published, "published");
+    const models = [];
+    for (const [i, source] of sources.entries()) {
+      models.push({ source, checkpoint: await viewed(opened.get(source) as Checkpoint, String(i)) });
+    }
     const { recipe: found, tensors } = await explainMerge(view, models, { ...stream, hasBase: base !== undefined });
     const given = tensors.filter(({ verdict }) => verdict !== "unexplained").length;
     return found && { what: "weights", recipe: found, names: [], given, of: tensors.length };
   } catch (error) {
-    if (error instanceof LayergraftError && error.code !== "cancelled") return undefined;
+    if (isOfModels(error)) return undefined;
     throw error;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
   }
 }
 
-/** A checkpoint of some rows of its matrices; without what is not stored plainly, and what is beside the layers. */
-function viewOf(checkpoint: Checkpoint, settings: SampleSettings): Checkpoint {
-  const tensors = [...checkpoint.tensors.values()].flatMap((tensor): CheckpointTensor[] => {
-    const { shape, layer, lowRank, gathered, blocks, coded, undo } = tensor;
-    if (lowRank || gathered || blocks || coded || undo || shape.length > 2) return [];
-    const [rows = 1, columns] = shape;
-    if (columns === undefined || settings.share >= 1) return [tensor];
-    if (layer === null) return [];
-    const chosen = sampledRows(tensor.name, rows, settings).flatMap(({ begin, end }) =>
-      Array.from({ length: end - begin }, (_, i) => begin + i),
-    );
-    const { file, offset, bytes } = tensor;
-    const part = new Uint8Array(chosen.length);
-    return [
-      {
-        ...tensor,
-        shape: [chosen.length, columns],
-        bytes: (bytes / rows) * chosen.length,
-        gathered: { parts: [{ file, offset }], part, row: Int32Array.from(chosen) },
-      },
-    ];
-  });
-  return { ...checkpoint, tensors: new Map(tensors.map((tensor) => [tensor.name, tensor])) };
-}
+/** What does not fit together explains nothing. */
+const isOfModels = (error: unknown) =>
+  error instanceof LayergraftError && ["recipe", "mismatch", "checkpoint"].includes(error.code);

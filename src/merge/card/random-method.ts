@@ -49,7 +49,8 @@ export async function compareDraws(
   const sums = { n: 0, published: new Sums(), drawn: new Sums(), cross: 0, draws: 0, other: 0 };
   const sources = new Map([...first.opened.sources, [PUBLISHED, first.published] as const]);
   const others = new Map(second.opened.plan.steps.map((step) => [step.tensor, step]));
-  const measured = await measureAll(first.opened.plan.measurements, first.opened.sources, stream);
+  const measuredOf = ({ opened, measurements }: PlannedComparison) => measureAll(measurements, opened.sources, stream);
+  const measured = new Map([...(await measuredOf(first)), ...(await measuredOf(second))]);
   const base = sources.get("base");
   const pairs = first.pairs.filter(({ step }) => base?.tensors.has(step.tensor));
   for (let at = 0; at < pairs.length; at += BATCH) {

@@ -139,12 +139,20 @@ function requireNoCode(recipe: object): void {
   for (const { source } of sourcesOf(recipe)) if (isObject(source)) requireNoCode(source);
 }
 
-/** The recipe with sources that are on the hub and nowhere else. @throws RefusedError with all local ones */
-function pinned(recipe: RecipeInput): RecipeInput {
+/**
+ * The recipe with sources that are on the hub and nowhere else. Its tokenizer matters only where vocabularies differ.
+ * @throws RefusedError with all local ones
+ */
+function pinned({ chat_template: _, tokenizer_from: __, ...recipe }: RecipeInput): RecipeInput {
   const names = namesIn(recipe);
   const places = new Map(onHub(names).map((place, i) => [names[i], place]));
+  return mapNames(recipe as RecipeInput, (name) => places.get(name) as string);
+}
+
+/** The same recipe with other names for its models. */
+export function mapNames(recipe: RecipeInput, to: (name: string) => string): RecipeInput {
   const map = <R extends object>(one: R): R =>
-    mapSources(one, (source) => (typeof source === "string" ? places.get(source) : map(source)));
+    mapSources(one, (source) => (typeof source === "string" ? to(source) : map(source)));
   return map(recipe);
 }
 

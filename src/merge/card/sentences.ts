@@ -3,6 +3,9 @@ import { formatPercent, formatRanges, formatSome, plural } from "../../kit/print
 import type { CardCheck, CardPlan, CardVerdict } from "./check-card.js";
 import type { Certainty } from "./sample.js";
 
+/** Less than what two digits show is not nothing. */
+const percent = (share: number): string => (share > 0 && share < 0.0005 ? "less than 0.1%" : formatPercent(share));
+
 const DTYPES: Readonly<Record<string, string>> = { BF16: "bfloat16", F16: "float16", F32: "float32" };
 
 /** The verdict first, then what explains it better, then how sure that is. */
@@ -26,13 +29,12 @@ function verdictOf(check: CardCheck): string {
   switch (verdict) {
     case "identical":
       return `The weights are what the card says: ${plural(tensors.compared, "tensor")} bit-identical.`;
-    case "rounding": {
-      const { dtype = "", roundings = 0, left = null } = rounding ?? {};
-      const share = left === null ? "" : `, ${formatPercent(left)} of what the merge changed`;
-      return `The weights are what the card says, to rounding in ${DTYPES[dtype] ?? dtype}: ${plural(roundings, "rounding")} at most${share}.`;
+    case "rounding":
+      return `The weights are what the card says, ${roundedTo(rounding)}.`;
+    case "ties": {
+      const to = rounding ? `${roundedTo(rounding)} and ` : "";
+      return `The weights are what the card says, ${to}but for a cut among equal values in ${plural(tensors.ties, "tensor")}.`;
     }
-    case "ties":
-      return `The weights are what the card says, but for a cut among equal values in ${plural(tensors.ties, "tensor")}.`;
     case "statistics":
       return `The method draws at random, and the weights have the statistics of the card's recipe: ${drawsOf(random)}.`;
     case "differs":
@@ -54,10 +56,16 @@ function verdictOf(check: CardCheck): string {
   }
 }
 
+function roundedTo(rounding: CardCheck["rounding"]): string {
+  const { dtype = "", roundings = 0, left = null } = rounding ?? {};
+  const share = left === null ? "" : `, ${percent(left)} of what the merge changed`;
+  return `to rounding in ${DTYPES[dtype] ?? dtype} (${plural(roundings, "rounding")} at most${share})`;
+}
+
 /** What differs, one clause each. */
 function differences({ layers, tensors, left, missing, extra, deviations }: CardCheck): string[] {
   const beside = deviations.filter(({ layer, verdict }) => layer === null && verdict === "differs");
-  const off = left === null ? "" : `, by ${formatPercent(left)} of what the merge changed`;
+  const off = left === null ? "" : `, by ${percent(left)} of what the merge changed`;
   const where = [
     ...(layers.length > 0 ? [`${layers.length === 1 ? "layer" : "layers"} ${formatRanges(layers)}`] : []),
     ...(beside.length > 0 ? [formatSome(beside.map(({ tensor }) => tensor))] : []),
@@ -88,8 +96,12 @@ function betterOf({ better }: CardCheck): string {
   const share = given === of ? "all compared tensors" : `${given} of ${of} compared tensors`;
   if (what === "swapped") return `With ${names.join(" and ")} in each other's place, the recipe gives ${share}.`;
   if (what === "base") return `With ${names[0]} as the base, the recipe gives ${share}.`;
-  return `Other weights give ${share}: ${JSON.stringify(recipe).replaceAll("hub:", "")}.`;
+  const written = JSON.stringify(recipe).replaceAll("hub:", "");
+  return `Other weights give ${share}${written.length > MAX_RECIPE ? "; --json has them" : `: ${written}`}.`;
 }
+
+/** Characters of a recipe that a sentence holds. */
+const MAX_RECIPE = 300;
 
 const probability = (p: number): string => (p < 0.0001 ? "below 0.0001" : p.toPrecision(2));
 
