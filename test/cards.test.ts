@@ -1,20 +1,23 @@
 // Whether published weights are what their model cards say, on a stand-in hub. fixtures/cards has what mergekit 0.1.5 made of its
 // configurations there and of the models that LAYERGRAFT_CARD_MODELS=FOLDER keeps (make_cards.py).
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openSafetensors, readRange, writeSafetensors } from "../src/formats/safetensors/index.js";
 import { type CardCheck, cardSentences } from "../src/merge/card/index.js";
 import { planRecipe, type RecipeInput } from "../src/merge/index.js";
 import { parseMergekit } from "../src/merge/mergekit/index.js";
+import type { MergekitRecipe } from "../src/merge/mergekit/translate.js";
 import { executePlan } from "../src/merge/output/index.js";
 import { verify } from "../src/verbs/index.js";
-import { seededFloats, seededTensor, temporaryFolder, type TinyOptions, writeTiny } from "./support/checkpoints.js";
-import { FakeHub } from "./support/fake-hub.js";
+import { seededFloats, seededTensor, type TinyOptions, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { DONE, FAILED, layergraft } from "./support/command.js";
+import { FakeHub, fakeFile, hollowFile } from "./support/fake-hub.js";
 
 const FIXTURES = join(import.meta.dirname, "fixtures/cards");
 const root = process.env.LAYERGRAFT_CARD_MODELS ?? temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
+const SLOW = { tags: ["slow"] };
 let hub: FakeHub;
 const before = { ...process.env };
 
@@ -36,9 +39,13 @@ async function publish(
   card: string,
   { edit, seed }: { edit?: (folder: string) => Promise<void>; seed?: number } = {},
 ): Promise<string> {
-  const translated = await parseMergekit(truth.replaceAll("org/", at("org", "/")));
-  const { tokenizer_from: _, ...recipe } = translated?.recipe as RecipeInput;
-  await executePlan(await planRecipe(recipe as RecipeInput, { seed }), { force: true, allowUnrelated: true, out: at(name) });
+  const { recipe: translated } = (await parseMergekit(truth.replaceAll("org/", at("org", "/")))) as MergekitRecipe;
+  const { tokenizer_from: _, ...recipe } = translated;
+  await executePlan(await planRecipe(recipe as RecipeInput, { seed }), {
+    force: true,
+    allowUnrelated: true,
+    out: at(name),
+  });
   return publishFolder(name, card, edit);
 }
 
@@ -143,83 +150,332 @@ async function writeAdapter(name: string): Promise<void> {
     }),
   );
   await writeSafetensors(at(name, "adapter_model.safetensors"), factors);
-  const config = { peft_type: "LORA", r: 2, lora_alpha: 1, target_modules: ["q_proj"], base_model_name_or_path: "mk/small-a" };
+  const config = {
+    peft_type: "LORA",
+    r: 2,
+    lora_alpha: 1,
+    target_modules: ["q_proj"],
+    base_model_name_or_path: "mk/small-a",
+  };
   writeFileSync(at(name, "adapter_config.json"), JSON.stringify({ ...config, task_type: "CAUSAL_LM" }));
 }
 
 async function check(name: string, input: object = {}): Promise<CardCheck> {
-  const { card } = await verify({ model: `me/${name}`, share: 0.1, ...input });
-  console.log(name, cardSentences(card as CardCheck).join("\n"), JSON.stringify({ ...card, deviations: card?.deviations.slice(0, 2) }));
-  return card as CardCheck;
+  const { card, verified } = await verify({ model: `me/${name}`, share: 0.1, ...input });
+  const found = card as CardCheck;
+  expect(verified).toBe(["identical", "rounding", "ties", "statistics"].includes(found.verdict));
+  return found;
 }
 
-describe("what mergekit made", () => {
-  const verdicts: Record<string, object> = {};
-  it.each(readdirSync(FIXTURES).filter((file) => file.endsWith(".yml")))("%s", async (file) => {
-    const name = file.replace(".yml", "");
+const first = (found: CardCheck) => cardSentences(found)[0];
+
+describe("what mergekit 0.1.5 made", () => {
+  const verdicts: Readonly<Record<string, object>> = {
+    // 2. Rounded otherwise: what it computed in bfloat16.
+    linear: { verdict: "rounding", rounding: { dtype: "BF16", roundings: 1 }, tensors: { identical: 15, rounding: 6 } },
+    slerp: { verdict: "identical", rounding: null, tensors: { identical: 21 } },
+    // Of 21 tensors, 13 have no element at a cut.
+    "ties-float32": { verdict: "ties", tensors: { identical: 13, ties: 8, differs: 0 } },
+    ties: { verdict: "ties", rounding: { dtype: "BF16", roundings: 3 }, tensors: { differs: 0 } },
+    dare: { verdict: "statistics", random: { agrees: true, elements: 19_240 } },
+    // 8. With an adapter in it.
+    lora: {
+      ...{ verdict: "rounding", rounding: { dtype: "BF16", roundings: 1 } },
+      sources: [{ name: "mk/small-a+mk/lora", commits: [/^[0-9a-f]{40}$/, /^[0-9a-f]{40}$/] }, { name: "mk/small-b" }],
+    },
+  };
+
+  it.each(Object.keys(verdicts))("%s is what its card says", async (name) => {
     mkdirSync(at(name), { recursive: true });
     cpSync(join(FIXTURES, `${name}.safetensors`), at(name, "model.safetensors"));
     cpSync(at(`mk/${name === "lora" ? "small-a" : "a"}/config.json`), at(name, "config.json"));
-    await publishFolder(name, carded(readFileSync(join(FIXTURES, file), "utf8")));
-    await check(name, { all: true });
+    await publishFolder(name, carded(readFileSync(join(FIXTURES, `${name}.yml`), "utf8")));
+    const found = await check(name, { all: true });
+    const { sources = [], ...fields } = verdicts[name] as { sources?: { name: string; commits?: RegExp[] }[] };
+    expect(found).toMatchObject(fields);
+    for (const [i, { name: source, commits = [] }] of sources.entries()) {
+      expect(found.sources[i]?.name).toBe(source);
+      for (const [k, commit] of commits.entries()) expect(found.sources[i]?.commits[k]).toMatch(commit);
+    }
   });
 });
 
 describe("a card", () => {
   it("1: that is true", async () => {
-    await publish("true", linear(0.3), carded(linear(0.3)));
-    await check("true");
+    const commit = await publish("true", linear(0.3), carded(linear(0.3)));
+    const found = await check("true");
+    expect(found).toMatchObject({
+      ...{ verdict: "identical", commit, better: null, deviations: [], missing: [], extra: [] },
+      tensors: { compared: 57, identical: 57 },
+      recipe: { line: 14, from: "mergekit", method: "soup" },
+      certainty: { unit: "rows", all: 5965, sampled: 619, changed: 0.01 },
+    });
+    // 60 of 5,965 rows changed: the product of (5965 - 60 - i) / (5965 - i) over the 619 rows of the sample.
+    let missed = 1;
+    for (let i = 0; i < 619; i++) missed *= (5965 - 60 - i) / (5965 - i);
+    expect(found.certainty?.missed).toBeCloseTo(missed, 12);
+    expect(cardSentences(found)).toEqual([
+      "The weights are what the card says: 57 tensors bit-identical.",
+      "A sample of 10.0% of the rows (619 of 5,965) would miss a change of one row in 100 with probability 0.0013, and in a single matrix with probability 0.88 at most.",
+    ]);
+    expect(found.sources.map(({ name, missing }) => [name, missing])).toEqual([
+      ["org/a", null],
+      ["org/b", null],
+    ]);
   });
-  it("3: of another t", async () => {
+
+  it("3: of another t, or other weights", SLOW, async () => {
     await publish("other-t", slerp(0.3), carded(slerp(0.5)));
-    await check("other-t");
+    expect(await check("other-t")).toMatchObject({
+      verdict: "differs",
+      better: { what: "weights", recipe: { method: "slerp", t: 0.3 } },
+    });
     await publish("other-weight", linear(0.3), carded(linear(0.5)));
-    await check("other-weight");
+    const found = await check("other-weight");
+    expect(found.better?.recipe).toEqual({
+      method: "soup",
+      models: [
+        { model: "org/a", weight: 0.3 },
+        { model: "org/b", weight: 0.7 },
+      ],
+    });
+    expect(found.layers).toEqual([0, 1, 2, 3, 4, 5]);
   });
-  it("4: of another base", async () => {
-    await publish("other-base", onBase("org/other"), carded(onBase("org/base")));
-    await check("other-base", { bases: ["org/other"] });
+
+  it("4: of another base", SLOW, async () => {
     const ties = (base: string) => onBase(base, "ties", ", density: 0.4");
-    await publish("ties-base", ties("org/other"), carded(ties("org/base")));
-    await check("ties-base", { bases: ["org/other"] });
+    await publish("other-base", ties("org/other"), carded(ties("org/base")));
+    const found = await check("other-base", { bases: ["org/other"] });
+    expect(found).toMatchObject({ verdict: "differs", better: { what: "base", names: ["org/other"] } });
+    expect(found.better?.given).toBe(found.better?.of);
+    expect(cardSentences(found)[1]).toBe("With org/other as the base, the recipe gives all compared tensors.");
   });
+
   it("5: with swapped models", async () => {
     await publish("swapped", linear(0.3), carded(linear(0.7)));
-    await check("swapped");
+    const found = await check("swapped");
+    expect(found).toMatchObject({ verdict: "differs", better: { what: "swapped", names: ["org/a", "org/b"] } });
   });
-  it("6: with two recipes", async () => {
+
+  it("6: with two recipes, of which the true one is taken", async () => {
     await publish("two", linear(0.3), carded(linear(0.4), linear(0.3)));
-    await check("two");
+    const found = await check("two");
+    expect(found.recipes.map(({ line, verdict }) => [line, verdict])).toEqual([
+      [14, "differs"],
+      [26, "identical"],
+    ]);
+    expect(found).toMatchObject({ verdict: "identical", recipe: { line: 26 } });
+    expect(cardSentences(found)[1]).toBe("The card has 2 recipes; this is of the one after line 26.");
   });
-  it("7: without a recipe", async () => {
-    await publish("none", linear(0.3), "# Hi\n\n```python\nmethod: 1\n```\n");
-    await check("none");
+
+  it("7: without a recipe, or with one that cannot be used", async () => {
+    const refusals: [name: string, card: string, verdict: string, sentence: RegExp][] = [
+      ["none", "# Hi\n\n```python\nmethod = 1\n```\n", "no-recipe", /^The card has no recipe\.$/],
+      [
+        ...(["local", carded(linear(0.3, "./checkpoints/final")), "local-source"] as const),
+        /^The card cannot be checked: \.\/checkpoints\/final is a local folder that only its author has\.$/,
+      ],
+      ["home", carded(linear(0.3, "~/final", "/srv/b")), "local-source", /: ~\/final, \/srv\/b are local folders that/],
+      [
+        ...(["code", "```yaml\nmethod: ./evil.mjs\nmodels: [org/a]\n```\n", "own-code"] as const),
+        /: its method \.\/evil\.mjs is a program, which verify does not run\.$/,
+      ],
+      [
+        "file",
+        "```yaml\nmethod: soup\nmodels: [org/a, org/recipe.yaml]\n```\n",
+        "local-source",
+        /org\/recipe\.yaml is a/,
+      ],
+      [
+        "wrong",
+        carded("merge_method: blend\nmodels:\n  - model: org/a"),
+        "invalid-recipe",
+        /mergekit has no method blend/,
+      ],
+      [
+        "bomb",
+        `\`\`\`yaml\nmerge_method: linear\nmodels: ${"[".repeat(5000)}\n\`\`\`\n`,
+        "invalid-recipe",
+        /levels deep/,
+      ],
+      ["long", `\`\`\`yaml\nmerge_method: linear\n${"# x\n".repeat(50_000)}\`\`\`\n`, "no-recipe", /no recipe/],
+      ["other", carded(linear(0.3, "mk/a")), "invalid-recipe", /cannot be planned/],
+    ];
+    await publish("card", linear(0.3), "");
+    for (const [name, card, verdict, sentence] of refusals) {
+      cpSync(at("card"), at(name), { recursive: true });
+      await publishFolder(name, card);
+      const found = await check(name);
+      expect([name, found.verdict]).toEqual([name, verdict]);
+      expect(first(found)).toMatch(sentence);
+    }
   });
-  it("9: of a revision that is gone", async () => {
-    await publish("stale", linear(0.3), carded(linear(0.3, "org/a@v0.9")));
-    await check("stale");
-    await publish("local", linear(0.3), carded(linear(0.3, "./checkpoints/final", "org/b")));
-    await check("local");
+
+  it("does not read a folder of the name of a model", async () => {
+    await publish("here", linear(0.3), carded(linear(0.3)));
+    // The folder org/a is here, and is what another model was merged of.
+    const working = process.cwd();
+    try {
+      process.chdir(root);
+      expect(await check("here")).toMatchObject({ verdict: "identical" });
+    } finally {
+      process.chdir(working);
+    }
   });
-  it("10: of a random method", async () => {
+
+  it("9: of a stale revision", async () => {
+    // The model was merged of v1, which a tag still has; main is another one.
+    hub.push("org/moved", at("org/a"), { revision: "v1" });
+    hub.push("org/moved", at("org/other"));
+    await publish("stale", linear(0.3), carded(linear(0.3, "org/moved@v1")));
+    expect(await check("stale")).toMatchObject({ verdict: "identical" });
+    await publish("unpinned", linear(0.3), carded(linear(0.3, "org/moved")));
+    expect(await check("unpinned")).toMatchObject({ verdict: "differs" });
+    await publish("gone", linear(0.3), carded(linear(0.3, "org/moved@v0", "org/deleted")));
+    const found = await check("gone");
+    expect(found.verdict).toBe("source-missing");
+    expect(found.sources.map(({ name, missing }) => [name, missing !== null])).toEqual([
+      ["org/moved@v0", true],
+      ["org/deleted", true],
+    ]);
+    expect(first(found)).toMatch(
+      /as org\/moved@v0, org\/deleted cannot be read: org\/moved has no branch, tag or commit v0/,
+    );
+  });
+
+  it("10: of a random method", SLOW, async () => {
     const dare = (density: number, a = "org/a") => onBase("org/base", "dare_linear", `, density: ${density}`, a);
-    await publish("random", dare(0.3), carded(dare(0.3)), { seed: 7 });
-    await check("random");
-    await publish("other-density", dare(0.3), carded(dare(0.4)), { seed: 7 });
-    await check("other-density");
-    await publish("other-random", dare(0.3, "org/other"), carded(dare(0.3)), { seed: 7 });
-    await check("other-random");
+    const seed = 7;
+    await publish("random", dare(0.3), carded(dare(0.3)), { seed });
+    const found = await check("random");
+    expect(found.verdict).toBe("statistics");
+    // Either of two experts with a chance of 0.3 each: 0.51.
+    expect(found.random?.published.changed).toBeCloseTo(0.51, 1);
+    await publish("other-density", dare(0.3), carded(dare(0.4)), { seed });
+    expect(await check("other-density")).toMatchObject({ verdict: "differs", random: { agrees: false } });
+    await publish("other-random", dare(0.3, "org/other"), carded(dare(0.3)), { seed });
+    expect(await check("other-random")).toMatchObject({ verdict: "differs", random: { agrees: false } });
   });
-  it("11: with hidden further training", async () => {
-    // One percent of each weight.
-    const train = (folder: string) =>
+
+  it("11: with hidden further training of 1%", async () => {
+    const noise = seededFloats(1000, 5);
+    const edit = (folder: string) =>
       rewrite(folder, (name, data) => {
         if (!/layers\.[34]\.mlp/.test(name)) return;
+        // A bfloat16 number has steps of 0.4 to 0.8% of itself.
         const values = new Uint16Array(data.buffer, data.byteOffset, data.byteLength / 2);
-        const noise = seededFloats(values.length, 5);
-        for (let i = 0; i < values.length; i++) values[i] = (values[i] as number) + Math.round(2 * (noise[i] as number));
+        for (let i = 0; i < values.length; i++) {
+          values[i] = (values[i] as number) + Math.round(2 * (noise[i % noise.length] as number));
+        }
       });
-    await publish("trained", linear(0.3), carded(linear(0.3)), { edit: train });
-    await check("trained");
+    await publish("trained", linear(0.3), carded(linear(0.3)), { edit });
+    const found = await check("trained");
+    expect(found).toMatchObject({
+      verdict: "differs",
+      layers: [3, 4],
+      better: null,
+      tensors: { differs: 6, identical: 51 },
+    });
+    expect(found.left).toBeLessThan(0.03);
+    expect(first(found)).toMatch(
+      /^The weights are not what the card says: layers 3-4 differ, by 2\.\d% of what the merge changed\.$/,
+    );
   });
+
+  it("of which one element in three rows was changed is found by all rows", async () => {
+    const rows = [17, 111, 205];
+    const edit = (folder: string) =>
+      rewrite(folder, (name, data) => {
+        if (!name.endsWith("layers.2.mlp.up_proj.weight")) return;
+        for (const row of rows) data.fill(0, row * 96, row * 96 + 2);
+      });
+    await publish("rows", linear(0.3), carded(linear(0.3)), { edit });
+    expect(await check("rows", { all: true })).toMatchObject({
+      ...{ verdict: "differs", layers: [2], certainty: { missed: 0 } },
+      deviations: [{ tensor: "model.layers.2.mlp.up_proj.weight", differing: 3, verdict: "differs" }],
+    });
+  });
+});
+
+describe("the command", () => {
+  const run = (...args: string[]) => layergraft(["verify", ...args], { cwd: root, env: { ...process.env } });
+
+  it("prints the verdict, what it fetches, and writes a badge and a section", async () => {
+    await publish("command", linear(0.3), carded(linear(0.3)));
+    const dry = await run("me/command", "--dry-run", "--share", "0.1");
+    expect(dry).toMatchObject({ status: DONE });
+    expect(dry.stdout).toMatch(
+      /^Recipe after line 14: soup, as mergekit writes it\nA sample of 10\.0% of the rows .*\nCompare me\/command: [\d.]+ MB of weights to fetch from the hub, more where they differ\n$/,
+    );
+    const { status, stdout, stderr } = await run("me/command", "--share", "0.1", "--report", "report");
+    expect(status).toBe(DONE);
+    expect(stdout).toMatch(/^Verified me\/command\nThe weights are what the card says: 57 tensors bit-identical\.\n/);
+    expect(stderr).toMatch(/to fetch from the hub/);
+    expect(stderr).toMatch(/Fetched [\d.]+ MB of weights from the hub\./);
+    const badge = readFileSync(at("report/recipe-badge.svg"), "utf8");
+    expect(badge).toMatch(/^<svg [^>]*>\n<title>recipe: bit-identical<\/title>/);
+    const section = readFileSync(at("report/recipe-check.md"), "utf8");
+    expect(section).toMatch(/^## Is this recipe true\?\n\n!\[recipe: bit-identical\]\(recipe-badge\.svg\)\n/);
+    expect(section).toMatch(/\n- org\/a at commit `[0-9a-f]{12}`\n/);
+    expect(section).toMatch(/`npx layergraft verify me\/command --share 0\.1 --seed 0`/);
+  });
+
+  it("fails where the card is not true, with fields in JSON", async () => {
+    await publish("untrue", linear(0.3), carded(linear(0.7)));
+    const { status, stdout } = await run("me/untrue", "--share", "0.1", "--json");
+    expect(status).toBe(FAILED);
+    expect(JSON.parse(stdout)).toMatchObject({
+      ...{ folder: "me/untrue", verified: false, tensors: 57, files: [], moved: [] },
+      card: { verdict: "differs", better: { what: "swapped", names: ["org/a", "org/b"] }, share: 0.1, seed: 0 },
+    });
+  });
+});
+
+/** The tensors of a Llama 3.1 8B, all zeros. */
+function eightBillion(): { readonly header: Buffer; readonly size: number } {
+  const shapes: [string, number[]][] = [["model.embed_tokens.weight", [128_256, 4096]]];
+  for (let layer = 0; layer < 32; layer++) {
+    const own = `model.layers.${layer}`;
+    for (const norm of ["input_layernorm", "post_attention_layernorm"]) shapes.push([`${own}.${norm}.weight`, [4096]]);
+    for (const [part, rows] of Object.entries({ q: 4096, k: 1024, v: 1024, o: 4096 })) {
+      shapes.push([`${own}.self_attn.${part}_proj.weight`, [rows, 4096]]);
+    }
+    for (const part of ["gate", "up"]) shapes.push([`${own}.mlp.${part}_proj.weight`, [14_336, 4096]]);
+    shapes.push([`${own}.mlp.down_proj.weight`, [4096, 14_336]]);
+  }
+  shapes.push(["model.norm.weight", [4096]], ["lm_head.weight", [128_256, 4096]]);
+  let end = 0;
+  const entries = shapes.map(([name, shape]) => {
+    const begin = end;
+    end += 2 * shape.reduce((product, extent) => product * extent, 1);
+    return [name, { dtype: "BF16", shape, data_offsets: [begin, end] }];
+  });
+  const json = Buffer.from(JSON.stringify(Object.fromEntries(entries)));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(json.length));
+  return { header: Buffer.concat([length, json]), size: 8 + json.length + end };
+}
+
+it("12: of 8B models downloads what it says, and no more", async () => {
+  const { header, size } = eightBillion();
+  const config = {
+    ...{ architectures: ["LlamaForCausalLM"], model_type: "llama", hidden_size: 4096, intermediate_size: 14_336 },
+    ...{ num_hidden_layers: 32, num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 128_256 },
+    ...{ tie_word_embeddings: false, torch_dtype: "bfloat16" },
+  };
+  for (const name of ["big/a", "big/b", "me/big"]) {
+    hub.create(name, { gated: false, private: false });
+    const text = (path: string, content: string) => [path, fakeFile(path, Buffer.from(content))] as const;
+    const weights = hollowFile(Buffer.concat([header]), size);
+    const files = [text("config.json", JSON.stringify({ ...config, _name: name }))];
+    const card = name === "me/big" ? [text("README.md", carded(linear(0.3, "big/a", "big/b")))] : [];
+    hub.commit(name, "main", new Map([...files, ...card, ["model.safetensors", weights] as const]));
+  }
+  const share = 0.0005;
+  const found = await check("big", { share });
+  expect(found).toMatchObject({ verdict: "identical", tensors: { compared: 291, identical: 291 } });
+  // Three models of 16.1 GB; neighbouring ranges are fetched with the small gaps between them.
+  expect(found.bytesToFetch).toBeLessThan(3 * size * share * 1.3 + 3 * 20e6);
+  expect(found.bytesFetched).toBeLessThan(1.05 * found.bytesToFetch + 3e6);
+  expect(found.bytesFetched).toBeGreaterThan(3 * size * share);
 });

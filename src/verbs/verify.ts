@@ -188,7 +188,7 @@ function journalLines(
       ? `Not verified: ${deviations.length} of ${plural(tensors, "tensor")} of ${model} differ from the plan`
       : `Not verified: the tensors of ${model} are bit-identical, but other files differ`,
     ...deviations.slice(0, MAX_SHOWN).map(({ tensor, what }) => `  ${tensor} ${what}`),
-    ...(more > 0 ? [`  and ${more} more; --json lists all`] : []),
+    ...(more > 0 ? [`  and ${more} more in the JSON output`] : []),
     ...files.map(({ file, what }) => `  ${file} ${what === "missing" ? "is missing" : "was changed"}`),
     "The output or a source has changed since it was written.",
   ];

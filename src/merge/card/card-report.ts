@@ -35,7 +35,10 @@ export function sectionOf(check: CardCheck, badge = "recipe-badge.svg"): string 
       `- ${escapeMarkdown(name)}${commits.length > 0 ? ` at commit ${commits.map((one) => `\`${one.slice(0, 12)}\``).join(", ")}` : ""}`,
   );
   const pinned = commit === null ? "" : ` at commit \`${commit.slice(0, 12)}\``;
-  const flags = [...(share >= 1 ? ["--all"] : ["--share", String(share)]), "--seed", String(seed)];
+  const again =
+    share >= 1
+      ? commandLine`verify ${model} --all`
+      : commandLine`verify ${model} --share ${String(share)} --seed ${String(seed)}`;
   return `## Is this recipe true?
 
 ![recipe: ${BADGES[verdict][0]}](${badge})
@@ -44,6 +47,6 @@ ${cardSentences(check).map(escapeMarkdown).join("\n")}
 
 Checked${pinned} with layergraft ${VERSION}${lines.length > 0 ? " against:" : "."}
 ${lines.length > 0 ? `\n${lines.join("\n")}\n` : ""}
-Check it again with \`npx ${commandLine`verify ${model} ${flags}`}\`.
+Check it again with \`npx ${again}\`.
 `;
 }

@@ -7,7 +7,7 @@ import type { RecipeInput } from "../recipe/recipe.js";
 import { PlannedComparison, type RecipeCheck, type TensorCheck } from "./compare-recipe.js";
 import { type Better, findBetter, isGiven } from "./other-recipes.js";
 import { compareDraws, isRandom, type RandomCheck } from "./random-method.js";
-import { type Card, type CardRecipe, named, namesIn, type RefusedBlock, readCard } from "./read-card.js";
+import { type Card, type CardRecipe, mapNames, named, namesIn, type RefusedBlock, readCard } from "./read-card.js";
 import type { Certainty, SampleSettings } from "./sample.js";
 
 /** What a card is worth, the best first. */
@@ -221,7 +221,8 @@ class CardChecker {
       const others = [...bases, ...card.bases].map((one) => (/^hub:/.test(one) ? one : `hub:${one}`));
       const candidates = [...new Set(others)].filter((one) => named(one) !== model);
       const search = { hub, share, seed, opened: this.#opened, bases: candidates, stream: this.#stream };
-      better = (await findBetter(best.one.card.recipe, published, given, search)) ?? null;
+      const other = await findBetter(best.one.card.recipe, published, given, search);
+      better = other ? { ...other, recipe: mapNames(other.recipe, named) } : null;
     }
     const files = new Set([published, ...this.#opened.values()].flatMap((one) => one.files));
     const notes = [...(best?.one.card.notes ?? []), ...(best?.one.comparison?.opened.plan.notes ?? [])];

@@ -4,8 +4,8 @@ import { Converter, type KernelDType } from "../../kernels/index.js";
 import { type DType, elementCount, formatShape, isFloatDType, sameShape } from "../../kit/index.js";
 import { leavesOf, type Measured, measurementsOf, Resolver, type Value } from "../../tensor/expressions/index.js";
 import {
-  measureAll,
   type Measurement,
+  measureAll,
   measurementsFor,
   measuringPrograms,
   placeholders,
@@ -421,7 +421,8 @@ function judged(found: TensorCheck, stored: DType, values: Values): TensorCheck 
     return isWithin && (unit === least || isOfType(published, one));
   });
   // Few elements are near a cut; if many were, it would not be the same one.
-  if (!dtype || tied > Math.max(MOST_TIED * own.length, 2)) return { ...found, verdict: "differs", roundings: null, left };
+  if (!dtype || tied > Math.max(MOST_TIED * own.length, 2))
+    return { ...found, verdict: "differs", roundings: null, left };
   const roundings = Math.ceil((largest / ROUNDINGS[dtype].unit) * (1 - 1e-6));
   return { ...found, verdict: tied > 0 ? "ties" : "rounding", dtype, roundings, left };
 }

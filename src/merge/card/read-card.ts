@@ -122,7 +122,7 @@ async function readBlock({ line, text }: Block, hub: HubAccess | undefined): Pro
   const file = `the block after line ${line}`;
   const { readMergekitText } = await import("../mergekit/index.js");
   // What mergekit passes over in silence must not hinder a card of it.
-  const options = { place: (model: string) => onHub([model])[0] as string, asMergekit: true };
+  const options = { places: onHub, asMergekit: true };
   const converted = await readMergekitText(text, file, hub, options);
   if (converted) return { line, from: "mergekit", recipe: pinned(converted.recipe), notes: converted.notes };
   const { openSettings } = await loadYaml();

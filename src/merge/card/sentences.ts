@@ -32,7 +32,7 @@ function verdictOf(check: CardCheck): string {
     case "rounding":
       return `The weights are what the card says, ${roundedTo(rounding)}.`;
     case "ties": {
-      const to = rounding ? `${roundedTo(rounding)} and ` : "";
+      const to = rounding ? `${roundedTo(rounding)}, ` : "";
       return `The weights are what the card says, ${to}but for a cut among equal values in ${plural(tensors.ties, "tensor")}.`;
     }
     case "statistics":
@@ -97,7 +97,7 @@ function betterOf({ better }: CardCheck): string {
   if (what === "swapped") return `With ${names.join(" and ")} in each other's place, the recipe gives ${share}.`;
   if (what === "base") return `With ${names[0]} as the base, the recipe gives ${share}.`;
   const written = JSON.stringify(recipe).replaceAll("hub:", "");
-  return `Other weights give ${share}${written.length > MAX_RECIPE ? "; --json has them" : `: ${written}`}.`;
+  return `Other weights give ${share}${written.length > MAX_RECIPE ? ", which the JSON output has" : `: ${written}`}.`;
 }
 
 /** Characters of a recipe that a sentence holds. */

@@ -47,17 +47,20 @@ export async function readMergekit(
 /**
  * The same of a text.
  * @param file for messages
- * @param place where a model of the text is; what it throws ends the call. Default: what the text says
+ * @param places where the models of the text are; what it throws ends the call. Default: what the text says
  */
 export async function readMergekitText(
   text: string,
   file: string,
   hub: HubAccess | undefined,
-  { place = (model) => model, ...reading }: MergekitReading & { readonly place?: (model: string) => string } = {},
+  {
+    places = (models) => models,
+    ...reading
+  }: MergekitReading & { readonly places?: (models: readonly string[]) => readonly string[] } = {},
 ): Promise<MergekitRecipe | undefined> {
   const opened = await open(text, file, reading);
   if (!opened) return undefined;
-  const models = opened.models.map(place);
+  const models = places(opened.models);
   const depths = await Promise.all(models.map((model) => depthOf(model, hub)));
   // Slices of models of other depths do not cover them.
   const layers = new Set(depths.filter((depth) => depth !== undefined)).size === 1 ? depths[0] : undefined;
