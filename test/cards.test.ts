@@ -39,7 +39,10 @@ async function publish(
   card: string,
   { edit, seed }: { edit?: (folder: string) => Promise<void>; seed?: number } = {},
 ): Promise<string> {
-  const { recipe: translated } = (await parseMergekit(truth.replaceAll("org/", at("org", "/")))) as MergekitRecipe;
+  const { recipe: translated } = (await parseMergekit(truth.replace(/\b(org|mk)\//g, `${root}/$1/`), {
+    layers: 2,
+    asMergekit: true,
+  })) as MergekitRecipe;
   const { tokenizer_from: _, ...recipe } = translated;
   await executePlan(await planRecipe(recipe as RecipeInput, { seed }), {
     force: true,
@@ -394,6 +397,64 @@ describe("a card", () => {
       ...{ verdict: "differs", layers: [2], certainty: { missed: 0 } },
       deviations: [{ tensor: "model.layers.2.mlp.up_proj.weight", differing: 3, verdict: "differs" }],
     });
+  });
+});
+
+describe("public reports", () => {
+  it("verl 7285: a merge of an adapter that is the base, byte for byte", async () => {
+    const truth = "merge_method: passthrough\nmodels:\n  - model: mk/small-a\ndtype: bfloat16";
+    await publish("unmerged", truth, carded(truth.replace("small-a", "small-a+mk/lora")));
+    const found = await check("unmerged", { all: true });
+    expect(found).toMatchObject({ verdict: "differs", layers: [0, 1], tensors: { identical: 19, differs: 2 } });
+    expect(found.better).toMatchObject({ what: "adapter", names: ["mk/small-a+mk/lora"], given: 21, of: 21 });
+  });
+
+  it("mergekit 214: weights that do not add up to 1, which mergekit normalizes", async () => {
+    const written = linear(0.1).replace("weight: 0.9", "weight: 1");
+    await publish("sum", `${written}\nparameters: { normalize: false }`, carded(written));
+    expect((await check("sum")).better?.recipe).toEqual({
+      ...{ method: "soup", normalize: false },
+      models: [
+        { model: "org/a", weight: 0.1 },
+        { model: "org/b", weight: 1 },
+      ],
+    });
+  });
+
+  it("mergekit 353: parameters at the wrong place, and of another method, have no effect", async () => {
+    const ties = (more: string) => `merge_method: ties
+base_model: mk/a
+slices:
+  - sources:
+      - model: mk/a
+        layer_range: [0, 2]${more.replace("W", "0.3")}
+      - model: mk/b
+        layer_range: [0, 2]${more.replace("W", "0.9")}
+parameters:
+  weight: 0.5
+  t: 0.5
+dtype: bfloat16`;
+    const found = await publish("misplaced", ties(""), carded(ties("\n        weight: W"))).then(() =>
+      check("misplaced", { all: true }),
+    );
+    expect(found.verdict).toBe("identical");
+    expect(found.notes.join("\n")).toMatch(/weight/);
+    expect(found.notes.join("\n")).toMatch(/t is ignored: it has no meaning for ties/);
+  });
+
+  it.each([
+    ["huggingface_hub 1285: dashes within the text", "# A\n\n---\nbase_model: org/other\n---\n", false],
+    ["huggingface_hub 1285: white space before the front matter", "\n \n---\nbase_model: org/other\n---\n", true],
+    ["huggingface_hub 4526: a front matter of empty lines that does not end", `---${"\n".repeat(500_000)}`, false],
+    ["Windows", "\uFEFF---\r\nbase_model: org/other\r\n---\r\n", true],
+  ])("%s", async (_, front, isRead) => {
+    const name = `front-${hub.repositories.size}`;
+    const truth = onBase("org/other");
+    const recipe = `\`\`\`yaml\n${onBase("org/base")}\n\`\`\`\n`;
+    await publish(name, truth, front + (front.includes("\r") ? recipe.replaceAll("\n", "\r\n") : recipe));
+    const found = await check(name);
+    expect(found.verdict).toBe("differs");
+    expect(found.better?.what === "base").toBe(isRead);
   });
 });
 

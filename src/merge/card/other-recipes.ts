@@ -15,10 +15,13 @@ import { sampledView } from "./sampled-view.js";
 
 /** What gives the published weights better than the card. */
 export interface Better {
-  /** swapped: two of its models in each other's place; base: another base; weights: others, as `explain` finds them. */
-  readonly what: "swapped" | "base" | "weights";
+  /**
+   * swapped: two of its models in each other's place; base: another base; adapter: a model without its adapter; weights: others, as
+   * `explain` finds them.
+   */
+  readonly what: "swapped" | "base" | "adapter" | "weights";
   readonly recipe: RecipeInput;
-  /** Of swapped models, both names; of a base, its name. */
+  /** Of swapped models, both names; of a base, or a model with the adapter that it is without, its name. */
   readonly names: readonly string[];
   /** Tensors that it gives, to the bit or to rounding, of how many that were compared. */
   readonly given: number;
@@ -53,7 +56,7 @@ export async function findBetter(
     if (found && found.given > (best?.given ?? given * found.of)) best = { ...variant, ...found };
   }
   if (best && best.given === best.of) return best;
-  const weights = await otherWeights(recipe, published, opened, search);
+  const weights = await otherWeights(recipe, published, opened, { ...search, bases });
   return weights && weights.given / weights.of > (best ? best.given / best.of : given) ? weights : best;
 }
 
@@ -92,7 +95,15 @@ function variantsOf(recipe: RecipeInput, bases: readonly string[]): Variant[] {
       recipe: mapSources(recipe, (source, label) => (label === "base" ? one : source)),
     }),
   );
-  return [...onOthers, ...swapped];
+  const bare = distinct.filter((one) => one.includes("+"));
+  const withoutAdapter = bare.map((one): Variant => {
+    const model = one.slice(0, one.indexOf("+"));
+    return {
+      ...{ what: "adapter", names: [named(one)] },
+      recipe: mapNames(recipe, (name) => (name === one ? model : name)),
+    };
+  });
+  return [...onOthers, ...withoutAdapter, ...swapped];
 }
 
 async function trial(

@@ -181,9 +181,12 @@ const isOnHub = (name: string) => parseHubName(name) !== undefined && !/\.(ya?ml
 export const named = (source: string): string => source.replaceAll(HUB_PREFIX, "");
 
 async function basesOf(lines: readonly string[]): Promise<string[]> {
-  const end = lines.indexOf("---", 1);
-  if (lines[0] !== "---" || end < 0) return [];
-  const front = lines.slice(1, end).join("\n");
+  // As the hub finds it: at the beginning, where only white space may be before it.
+  const begin = lines.findIndex((line) => line.replace("\uFEFF", "").trim() !== "");
+  const isFence = (line = "") => line.replace("\uFEFF", "").trim() === "---";
+  const end = lines.findIndex((line, i) => i > begin && isFence(line));
+  if (!isFence(lines[begin]) || end < 0) return [];
+  const front = lines.slice(begin + 1, end).join("\n");
   if (front.length > MAX_BLOCK_CHARACTERS) return [];
   const { openSettings } = await loadYaml();
   try {

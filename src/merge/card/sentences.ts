@@ -96,6 +96,7 @@ function betterOf({ better }: CardCheck): string {
   const share = given === of ? "all compared tensors" : `${given} of ${of} compared tensors`;
   if (what === "swapped") return `With ${names.join(" and ")} in each other's place, the recipe gives ${share}.`;
   if (what === "base") return `With ${names[0]} as the base, the recipe gives ${share}.`;
+  if (what === "adapter") return `Without the adapter of ${names[0]}, the recipe gives ${share}.`;
   const written = JSON.stringify(recipe).replaceAll("hub:", "");
   return `Other weights give ${share}${written.length > MAX_RECIPE ? ", which the JSON output has" : `: ${written}`}.`;
 }
