@@ -326,6 +326,15 @@ describe("a card", () => {
     }
   });
 
+  it("is fetched where the cache has the weights without it, as transformers leaves it", async () => {
+    const commit = await publish("cached", linear(0.3), carded(linear(0.3)));
+    const snapshot = at("home/hub/models--me--cached/snapshots", commit);
+    mkdirSync(snapshot, { recursive: true });
+    for (const file of ["config.json", "model.safetensors"]) cpSync(at("published-cached", file), join(snapshot, file));
+    const { card } = await verify({ model: `me/cached@${commit}`, share: 0.1 });
+    expect(card).toMatchObject({ verdict: "identical", commit });
+  });
+
   it("9: of a stale revision", async () => {
     // The model was merged of v1, which a tag still has; main is another one.
     hub.push("org/moved", at("org/a"), { revision: "v1" });

@@ -1,8 +1,9 @@
 // Finds recipes in a model card, as data of a stranger: bounded in size, and with sources on the hub only.
 import { join } from "node:path";
-import { HUB_PREFIX, type HubAccess, parseHubName } from "../../formats/checkpoint/index.js";
+import { HUB_PREFIX, type HubAccess, hubPlace, parseHubName } from "../../formats/checkpoint/index.js";
+import { hubSettings, openRepository } from "../../formats/hub/index.js";
 import { exists, readBounded } from "../../kit/files/index.js";
-import { CheckpointError, isObject, LayergraftError, RecipeError } from "../../kit/index.js";
+import { CheckpointError, HubError, isObject, LayergraftError, RecipeError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import type { SourceRecipe } from "../methods/method.js";
@@ -51,14 +52,36 @@ export interface Card {
 /** @param folder of the model's files */
 export const hasCard = (folder: string): Promise<boolean> => exists(join(folder, CARD));
 
+/** The card of a model; programs that load models leave it out of the cache. */
+async function fileOf(folder: string, access: HubAccess | undefined): Promise<string | undefined> {
+  const file = join(folder, CARD);
+  if (await exists(file)) return file;
+  const place = hubPlace(folder);
+  if (!place || !access) return undefined;
+  const { name, commit } = place;
+  const settings = await hubSettings();
+  if (settings.offline) {
+    const what = `${CARD} of ${name} is not in the cache, and HF_HUB_OFFLINE is set. Unset it once to download it.`;
+    throw new HubError(what, { file: settings.cache });
+  }
+  const repository = name.split("/").slice(0, 2).join("/");
+  const { files, download } = await openRepository(settings, {
+    ...access,
+    ...{ type: "model", name: repository, revision: commit },
+  });
+  const found = files.get(CARD);
+  return found && found.size <= MAX_CARD_BYTES ? (await download([found]))[0] : undefined;
+}
+
 /**
  * Reads the recipes of a model's card.
- * @param hub to read the depth of models that a mergekit configuration names
+ * @param hub to fetch the card, and to read the depth of models that a mergekit configuration names
  * @throws CheckpointError if the card is too large
+ * @throws HubError if the card is not here and the hub cannot be reached
  */
 export async function readCard(folder: string, hub: HubAccess | undefined): Promise<Card> {
-  const file = join(folder, CARD);
-  if (!(await exists(file))) return { recipes: [], refused: [], bases: [] };
+  const file = await fileOf(folder, hub);
+  if (file === undefined) return { recipes: [], refused: [], bases: [] };
   const tooLarge = () =>
     new CheckpointError(`${file} has more than ${formatBytes(MAX_CARD_BYTES)}, which is not a model card`, { file });
   const text = (await readBounded(file, MAX_CARD_BYTES, tooLarge)).toString("utf8");
