@@ -10,9 +10,18 @@ import { parseMergekit } from "../src/merge/mergekit/index.js";
 import type { MergekitRecipe } from "../src/merge/mergekit/translate.js";
 import { executePlan } from "../src/merge/output/index.js";
 import { verify } from "../src/verbs/index.js";
-import { seededFloats, seededTensor, type TinyOptions, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import {
+  decodeValues,
+  encodeValues,
+  seededFloats,
+  seededTensor,
+  type TinyOptions,
+  temporaryFolder,
+  writeTiny,
+} from "./support/checkpoints.js";
 import { DONE, FAILED, layergraft } from "./support/command.js";
 import { FakeHub, fakeFile, hollowFile } from "./support/fake-hub.js";
+import { readFolder } from "./support/numbers.js";
 
 const FIXTURES = join(import.meta.dirname, "fixtures/cards");
 const root = process.env.LAYERGRAFT_CARD_MODELS ?? temporaryFolder();
@@ -392,6 +401,36 @@ describe("a card", () => {
     expect(first(found)).toMatch(
       /^The weights are not what the card says: layers 3-4 differ, by 2\.\d% of what the merge changed\.$/,
     );
+  });
+
+  it("of what mergekit rounded otherwise does not hide a change of 1%", async () => {
+    // Uniform within 1.73% of each weight: a root mean square of 1%.
+    const noise = seededFloats(3072, 5);
+    const a = await readFolder(at("mk/a"));
+    let expected = Number.NaN;
+    const card = carded(readFileSync(join(FIXTURES, "linear.yml"), "utf8"));
+    cpSync(at("mk/a"), at("noisy"), { recursive: true });
+    cpSync(join(FIXTURES, "linear.safetensors"), at("noisy", "model.safetensors"));
+    await publishFolder("noisy", card, (folder) =>
+      rewrite(folder, (name, data) => {
+        if (name !== "model.layers.1.mlp.up_proj.weight") return;
+        const own = decodeValues(data, "BF16");
+        data.set(
+          encodeValues(
+            own.map((value, i) => value * (1 + 0.0173 * (noise[i] as number))),
+            "BF16",
+          ),
+        );
+        const from = decodeValues(a.get(name)?.data as Uint8Array, "BF16");
+        const norm = (of: readonly number[], minus: readonly number[]) =>
+          Math.hypot(...of.map((value, i) => value - (minus[i] as number)));
+        expected = norm(decodeValues(data, "BF16"), own) / norm(own, from);
+      }),
+    );
+    const found = await check("noisy", { all: true });
+    expect(found).toMatchObject({ verdict: "differs", layers: [1], tensors: { differs: 1 } });
+    // Of four elements mergekit's rounding is another one.
+    expect(found.left).toBeCloseTo(expected, 4);
   });
 
   it("of which one element in three rows was changed is found by all rows", async () => {

@@ -1,7 +1,6 @@
 // Compares what a recipe gives with published weights: bits first, then how far those are off that differ.
 import type { Checkpoint, CheckpointTensor } from "../../formats/checkpoint/index.js";
-import { Converter, type KernelDType } from "../../kernels/index.js";
-import { type DType, elementCount, formatShape, isFloatDType, sameShape } from "../../kit/index.js";
+import { elementCount, formatShape, isFloatDType, sameShape } from "../../kit/index.js";
 import { leavesOf, type Measured, measurementsOf, Resolver, type Value } from "../../tensor/expressions/index.js";
 import {
   type Measurement,
@@ -12,7 +11,6 @@ import {
 } from "../../tensor/measurements/index.js";
 import {
   countFetched,
-  type ElementRange,
   type Evaluation,
   type Job,
   type Program,
@@ -24,31 +22,10 @@ import {
 import type { Step } from "../model-plan.js";
 import { copied } from "../output/compile.js";
 import { type OpenedPlan, toWrite } from "../plan/planner.js";
+import { judged, roundingOf, type TensorCheck } from "./judge-tensor.js";
 import { nearCuts } from "./near-cuts.js";
 import { type Certainty, certaintyOf, drawn, type SampleSettings, sampledJob } from "./sample.js";
-
-/** How a tensor is off what the recipe gives. */
-export interface TensorCheck {
-  readonly tensor: string;
-  readonly layer: number | null;
-  /**
-   * identical: its bits; rounding: within a few roundings of `dtype`; ties: but for elements at a cut among equal values; differs:
-   * otherwise; form: it has another shape, or a dtype that cannot be compared.
-   */
-  readonly verdict: "identical" | "rounding" | "ties" | "differs" | "form";
-  /** Elements compared. */
-  readonly elements: number;
-  /** Of these, how many differ. */
-  readonly differing: number;
-  /** What it was rounded to on the way; of a rounding. */
-  readonly dtype?: DType;
-  /** Roundings of that dtype by which it is off at most; null if it is not a matter of rounding. */
-  readonly roundings?: number | null;
-  /** Norm of what it is off, as a share of what the merge changed in the tensor; null if nothing. */
-  readonly left?: number | null;
-  readonly published?: string;
-  readonly planned?: string;
-}
+import { MOST_VALUES, ValueReader } from "./value-reader.js";
 
 export interface RecipeCheck {
   readonly tensors: readonly TensorCheck[];
@@ -294,143 +271,5 @@ function distinct(values: readonly Value[]): Value[] {
   return [...new Map(values.map((value) => [JSON.stringify(value), value])).values()];
 }
 
-/** Elements of a tensor of which the values are looked at. */
-const MOST_VALUES = 2 ** 16;
 /** Tensors whose values are in memory together. */
 const BATCH = 16;
-
-/** Which rows of a tensor are looked at. */
-export interface LookedAt extends SampleSettings {
-  readonly tensor: string;
-  /** Elements whose rows are looked at in any case. */
-  readonly firsts?: readonly number[];
-}
-
-/** Reads values of some rows of tensors into memory. */
-export class ValueReader {
-  readonly #resolvers = new Map<Measured, Resolver>();
-  readonly #sources: ReadonlyMap<string, Checkpoint>;
-  readonly #jobs: { readonly measured: Measured; readonly job: Job }[] = [];
-  readonly #memory: SharedArrayBuffer[] = [];
-
-  constructor(sources: ReadonlyMap<string, Checkpoint>) {
-    this.#sources = sources;
-  }
-
-  /**
-   * @param dtype that the values are rounded to first. Default: they are not
-   * @returns place of the values
-   */
-  add(value: Value, measured: Measured, { tensor, seed, firsts = [], ...settings }: LookedAt, dtype?: DType): number {
-    const resolver = this.#resolvers.get(measured) ?? new Resolver(this.#sources, measured);
-    this.#resolvers.set(measured, resolver);
-    const evaluation = resolver.evaluation(value);
-    const { elements, columns } = evaluation;
-    const file = this.#memory.length;
-    const share = Math.min(settings.share, MOST_VALUES / elements);
-    const rounded = dtype === "BF16" || dtype === "F16" ? { rounded: dtype as KernelDType } : {};
-    const to = { file, offset: 0, dtype: "F32" as const };
-    const whole: Job = { kind: "write", name: tensor, value: evaluation, to, ...rounded };
-    const sampled = sampledJob(whole, evaluation, { share, seed });
-    const own = firsts.slice(0, MOST_FIRSTS).map((at) => at - (at % columns));
-    const job = sampled.sampled ? { ...sampled, sampled: withRows(sampled.sampled, own, columns) } : sampled;
-    const read = job.sampled?.reduce((sum, { begin, end }) => sum + end - begin, 0) ?? elements;
-    this.#memory.push(new SharedArrayBuffer(4 * read));
-    this.#jobs.push({ measured, job });
-    return file;
-  }
-
-  async run(stream: StreamOptions): Promise<void> {
-    for (const [measured, { inputs }] of this.#resolvers) {
-      const jobs = this.#jobs.filter((one) => one.measured === measured).map(({ job }) => job);
-      await runProgram({ inputs, outputs: [], memory: this.#memory, jobs }, { ...stream, phase: "comparing" });
-    }
-  }
-
-  values(place: number): Float32Array {
-    return new Float32Array(this.#memory[place] as SharedArrayBuffer);
-  }
-}
-
-const MOST_FIRSTS = 32;
-
-/** Ranges with the rows that begin at these elements, ascending and without overlaps. */
-function withRows(ranges: readonly ElementRange[], begins: readonly number[], columns: number): ElementRange[] {
-  const isIn = (at: number) => ranges.some(({ begin, end }) => at >= begin && at < end);
-  const others = [...new Set(begins)].filter((at) => !isIn(at)).map((begin) => ({ begin, end: begin + columns }));
-  return [...ranges, ...others].toSorted((a, b) => a.begin - b.begin);
-}
-
-interface Values {
-  readonly published: Float32Array;
-  readonly own: Float32Array;
-  /** What a cut among equal values may give besides. */
-  readonly atCuts: readonly Float32Array[];
-  /** All values that the recipe reads. */
-  readonly addends: readonly Float32Array[];
-  readonly reference: Float32Array | undefined;
-}
-
-/** Unit roundoff, and the smallest normal number. */
-const ROUNDINGS = {
-  F32: { unit: 2 ** -24, smallest: 2 ** -126 },
-  F16: { unit: 2 ** -11, smallest: 2 ** -14 },
-  BF16: { unit: 2 ** -8, smallest: 2 ** -126 },
-} as const;
-
-const roundingOf = (dtype: string) => ROUNDINGS[dtype as keyof typeof ROUNDINGS] ?? ROUNDINGS.F32;
-
-/** By root mean square, in units of the sizes of all that is added up: one rounding adds a third of a unit of one of these. */
-const MOST_ON_AVERAGE = 0.5;
-
-function judged(found: TensorCheck, stored: DType, values: Values): TensorCheck {
-  const { published, own, atCuts, addends, reference } = values;
-  let [largest, squares, off, change, tied, isKnown] = [0, 0, 0, 0, 0, false];
-  const { unit: least, smallest } = roundingOf(stored);
-  const most = addends.length + 2;
-  for (let i = 0; i < own.length; i++) {
-    const [theirs, ours] = [published[i] as number, own[i] as number];
-    const moved = ours - ((reference?.[i] as number | undefined) ?? 0);
-    change += moved * moved;
-    if (Object.is(theirs, ours)) continue;
-    isKnown = true;
-    let size: number = smallest;
-    for (const one of addends) size += Math.abs(one[i] as number);
-    let deviation = Math.abs(theirs - ours);
-    // What is not near a cut is the same in all, but for rounding.
-    if (deviation > least * size) {
-      const nearest = Math.min(...atCuts.map((one) => Math.abs(theirs - (one[i] as number))), deviation);
-      if (nearest < deviation / 2) {
-        tied++;
-        deviation = nearest;
-      }
-    }
-    off += deviation * deviation;
-    const relative = deviation / size;
-    squares += relative * relative;
-    largest = Number.isNaN(relative) ? Number.POSITIVE_INFINITY : Math.max(largest, relative);
-  }
-  const left = change > 0 && Number.isFinite(off) ? Math.sqrt(off / change) : null;
-  // Where what differs was not looked at.
-  if (!isKnown) return { ...found, verdict: "differs", roundings: null, left: null };
-  const mean = Math.sqrt(squares / own.length);
-  const dtype = (Object.keys(ROUNDINGS) as (keyof typeof ROUNDINGS)[]).find((one) => {
-    const { unit } = ROUNDINGS[one];
-    const isWithin = unit >= least && largest <= most * unit && mean <= MOST_ON_AVERAGE * unit;
-    // What was computed in a smaller type has no other values.
-    return isWithin && (unit === least || isOfType(published, one));
-  });
-  // Few elements are near a cut; if many were, it would not be the same one.
-  if (!dtype || tied > Math.max(MOST_TIED * own.length, 2))
-    return { ...found, verdict: "differs", roundings: null, left };
-  const roundings = Math.ceil((largest / ROUNDINGS[dtype].unit) * (1 - 1e-6));
-  return { ...found, verdict: tied > 0 ? "ties" : "rounding", dtype, roundings, left };
-}
-
-const MOST_TIED = 0.05;
-
-function isOfType(values: Float32Array, dtype: keyof typeof ROUNDINGS): boolean {
-  const converter = new Converter();
-  const rounded = converter.decode(dtype, converter.encode(dtype, values).bytes);
-  return rounded.every((value, i) => Object.is(value, values[i]));
-}

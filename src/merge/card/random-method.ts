@@ -3,8 +3,9 @@
 import { measureAll } from "../../tensor/measurements/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
 import { findMethod, sourcesOf } from "../recipe/recipe.js";
-import { type PlannedComparison, PUBLISHED, ValueReader } from "./compare-recipe.js";
+import { type PlannedComparison, PUBLISHED } from "./compare-recipe.js";
 import type { SampleSettings } from "./sample.js";
+import { ValueReader } from "./value-reader.js";
 
 /** Figures of the changes of a base, over all that was looked at. */
 export interface DrawFigures {
