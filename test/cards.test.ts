@@ -245,7 +245,7 @@ describe("a card", () => {
     await publish("other-weight", linear(0.3), carded(linear(0.5)));
     const found = await check("other-weight");
     expect(found.better?.recipe).toEqual({
-      method: "soup",
+      ...{ method: "soup", dtype: "bfloat16" },
       models: [
         { model: "org/a", weight: 0.3 },
         { model: "org/b", weight: 0.7 },
@@ -281,6 +281,10 @@ describe("a card", () => {
   });
 
   it("7: without a recipe, or with one that cannot be used", async () => {
+    const manyModels = Array.from(
+      { length: 40 },
+      (_, i) => `  - model: org/m${i}\n    parameters: { weight: 1 }\n`,
+    ).join("");
     const refusals: [name: string, card: string, verdict: string, sentence: RegExp][] = [
       ["none", "# Hi\n\n```python\nmethod = 1\n```\n", "no-recipe", /^The card has no recipe\.$/],
       [
@@ -309,6 +313,10 @@ describe("a card", () => {
         `\`\`\`yaml\nmerge_method: linear\nmodels: ${"[".repeat(5000)}\n\`\`\`\n`,
         "invalid-recipe",
         /levels deep/,
+      ],
+      [
+        ...(["many", carded(`merge_method: linear\nmodels:\n${manyModels}`), "invalid-recipe"] as const),
+        /it names 40 models; at most 32 are read/,
       ],
       ["long", `\`\`\`yaml\nmerge_method: linear\n${"# x\n".repeat(50_000)}\`\`\`\n`, "no-recipe", /no recipe/],
       ["other", carded(linear(0.3, "mk/a")), "invalid-recipe", /cannot be planned/],
@@ -461,7 +469,7 @@ describe("public reports", () => {
     const written = linear(0.1).replace("weight: 0.9", "weight: 1");
     await publish("sum", `${written}\nparameters: { normalize: false }`, carded(written));
     expect((await check("sum")).better?.recipe).toEqual({
-      ...{ method: "soup", normalize: false },
+      ...{ method: "soup", normalize: false, dtype: "bfloat16" },
       models: [
         { model: "org/a", weight: 0.1 },
         { model: "org/b", weight: 1 },

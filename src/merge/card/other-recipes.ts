@@ -3,9 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Checkpoint, type HubAccess, openCheckpoint } from "../../formats/checkpoint/index.js";
-import { CheckpointError, HubError, LayergraftError } from "../../kit/index.js";
+import { CheckpointError, groupBy, HubError, LayergraftError } from "../../kit/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
-import { explainMerge } from "../analysis/index.js";
+import { recipeOf, type Weighted } from "../analysis/explained-recipe.js";
+import { type ExplainedTensor, explainMerge } from "../analysis/index.js";
 import { planRecipe } from "../plan/planner.js";
 import { mapSources, type RecipeInput, sourcesOf } from "../recipe/recipe.js";
 import { PlannedComparison } from "./compare-recipe.js";
@@ -129,8 +130,9 @@ async function otherWeights(
   recipe: RecipeInput,
   published: Checkpoint,
   opened: ReadonlyMap<string, Checkpoint>,
-  { share, seed, bases, stream }: Search,
+  search: Search,
 ): Promise<Better | undefined> {
+  const { share, seed, bases, stream } = search;
   const base = sourcesOf(recipe).find(({ label }) => label === "base")?.source;
   const names = [...namesIn(recipe), ...bases].filter((one, i, all) => all.indexOf(one) === i && opened.has(one));
   const sources = [
@@ -146,7 +148,27 @@ async function otherWeights(
     for (const [i, source] of sources.entries()) {
       models.push({ source, checkpoint: await viewed(opened.get(source) as Checkpoint, String(i)) });
     }
-    const { recipe: found, tensors } = await explainMerge(view, models, { ...stream, hasBase: base !== undefined });
+    const hasBase = base !== undefined;
+    const { recipe: found, tensors } = await explainMerge(view, models, { ...stream, hasBase });
+    // Few rows tell weights of single tensors less well than those that most tensors have.
+    const [most] = [...groupBy(tensors.filter(isWeighed), ({ weights }) => `${weights}`).values()].toSorted(
+      (a, b) => b.length - a.length,
+    );
+    const common =
+      most &&
+      recipeOf(
+        most.flatMap((one) => weighed(one, view)),
+        [],
+        sources,
+        hasBase,
+      );
+    const dtype = recipe.dtype === undefined ? {} : { dtype: recipe.dtype };
+    const simple: Variant | undefined = common && {
+      ...{ what: "weights", names: [] },
+      recipe: { ...common, ...dtype } as RecipeInput,
+    };
+    const tried = simple && (await trial(simple, published, opened, search));
+    if (simple && tried && (tried.given === tried.of || !found)) return { ...simple, ...tried };
     const given = tensors.filter(({ verdict }) => verdict !== "unexplained").length;
     return found && { what: "weights", recipe: found, names: [], given, of: tensors.length };
   } catch (error) {
@@ -155,6 +177,15 @@ async function otherWeights(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** Whether weights of a tensor were found that say something. */
+const isWeighed = ({ verdict, weights }: ExplainedTensor) =>
+  weights !== null && (verdict === "identical" || verdict === "rounding");
+
+function weighed({ tensor, weights }: ExplainedTensor, { tensors }: Checkpoint): Weighted[] {
+  const stored = tensors.get(tensor);
+  return stored && weights ? [{ stored, weights }] : [];
 }
 
 /** What does not fit together explains nothing. */

@@ -19,6 +19,8 @@ const MAX_BLOCK_CHARACTERS = 100_000;
 /** Blocks that look like recipes, of which each is read. */
 const MAX_BLOCKS = 8;
 const MAX_BASES = 4;
+/** Models of a recipe, each of which is asked for on the hub; the largest published merges have about twenty. */
+const MAX_MODELS = 32;
 
 /** A recipe of a card, whose sources begin with `hub:`. */
 export interface CardRecipe {
@@ -185,8 +187,10 @@ export function namesIn(recipe: object): string[] {
   return [...new Set(sourcesOf(recipe).flatMap(({ source }) => of(source)))];
 }
 
-/** Sources as they are opened. @throws RefusedError if some are not models on the hub */
+/** Sources as they are opened. @throws RefusedError if some are not models on the hub, RecipeError if they are too many */
 function onHub(names: readonly string[]): string[] {
+  if (names.length > MAX_MODELS)
+    throw new RecipeError(`it names ${names.length} models; at most ${MAX_MODELS} are read`);
   const local = names.filter((name) => !name.split("+").every(isOnHub));
   if (local.length > 0) throw new RefusedError("local", local);
   return names.map((name) =>
