@@ -151,20 +151,20 @@ function recipeTypes(file) {
 const folder = resolve(process.argv[2] ?? "dist");
 /** @param {string} room */
 const load = (room) => import(pathToFileURL(join(folder, room, "index.js")).href);
-const [{ recipeJsonSchema }, { runJsonSchema }, { planJsonSchema }, { VERBS, verbJsonSchema }] = await Promise.all(
-  ["merge", "train", "experiment", "verbs/shared"].map(load),
+const RUN = "What to train, from which base, on which data: the fields of a run file.";
+const [{ recipeJsonSchema }, { planJsonSchema }, { VERBS, verbJsonSchema }] = await Promise.all(
+  ["merge", "experiment", "verbs/shared"].map(load),
 );
 const sections = [
   'import type { DataInput } from "../train/data/declaration.js";',
   SHARED,
   ...recipeTypes(recipeJsonSchema()),
-  fileType(
-    unfolded(runJsonSchema()),
-    "RunInput",
-    "What to train, from which base, on which data: the fields of a run file.",
-  ),
   .../** @type {{ name: string }[]} */ (VERBS).map((verb) =>
-    fileType(unfolded(verbJsonSchema(verb)), `${pascal(verb.name)}Input`, `What \`${verb.name}\` takes.`),
+    fileType(
+      unfolded(verbJsonSchema(verb)),
+      verb.name === "train" ? "RunInput" : `${pascal(verb.name)}Input`,
+      verb.name === "train" ? RUN : `What \`${verb.name}\` takes.`,
+    ),
   ),
 ];
 writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);

@@ -14,14 +14,15 @@ import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
 import { MERGEKIT_FLAGS } from "#mergekit-flags";
 import { runFields, runJsonSchema } from "#train";
 import { dataFields } from "#train/data";
+import { VERBS, verbFields } from "#verbs";
 
 /** @param {string} name */
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
 
 /** @param {readonly ReturnType<typeof runFields>[number][]} fields */
 function table(fields) {
-  const rows = fields.map(({ name, type, required, default: value, description }) => {
-    const fallback = required ? "required" : value === undefined ? "" : `\`${JSON.stringify(value)}\``;
+  const rows = fields.map(({ name, type, required, default: value, unset = "", description }) => {
+    const fallback = required ? "required" : value === undefined ? unset : `\`${JSON.stringify(value)}\``;
     return `| \`${name}\` | ${type} | ${fallback} | ${description.replaceAll("|", "\\|")} |`;
   });
   return ["| field | type | default | meaning |", "| --- | --- | --- | --- |", ...rows].join("\n");
@@ -54,6 +55,9 @@ function methods() {
 
 /** @param {string} name */
 const fixture = (name) => JSON.parse(readFileSync(path(`../test/fixtures/${name}`), "utf8"));
+
+/** What a verb takes. @param {import("#verbs").Verb} verb */
+export const verbSection = (verb) => `### ${verb.name}\n\n${table(verbFields(verb))}`;
 
 /** The families that the engine runs, and what their cases in test/fixtures found. */
 function families() {
@@ -155,6 +159,7 @@ const GENERATED = {
   families,
   writers,
   "mergekit flags": mergekitFlags,
+  verbs: () => VERBS.flatMap((verb) => (verb.file ? [] : [verbSection(verb)])).join("\n\n"),
   run: () => table(runFields()),
   data: () =>
     dataFields()

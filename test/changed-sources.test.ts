@@ -32,7 +32,7 @@ it.each(["merge", "analyze", "extract"] as const)("%s refuses a model that chang
   const onProgress = changer(expert);
   const made = {
     merge: async () => (await planMerge({ method: "soup", models: [base, expert] })).write({ out, onProgress }),
-    analyze: () => analyze({ base, experts: { expert }, out, onProgress }),
+    analyze: () => analyze({ base, experts: { expert }, out }, { onProgress }),
     extract: () => extract({ base, model: expert, rank: 2, out }, { onProgress }),
   };
   await expect(made[what]()).rejects.toThrow(/expert\/model\.safetensors changed since the run began, so /);

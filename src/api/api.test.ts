@@ -140,18 +140,19 @@ test("fields override those of a recipe file, and check refuses what write would
 test("analyze measures experts, recipes among them; suggest gives recipes that plan", async () => {
   const experts = { math: "math-expert", swap: { ...SWAP, bottom_transition: 1 } };
   const out = join(folder, "analysis");
-  const { total, layers } = await analyze({ base: "base", experts, folder, out });
+  const { total, layers } = await analyze({ base: "base", experts, out }, { folder });
   expect(JSON.parse(readFileSync(join(out, "analysis.json"), "utf8"))).toMatchObject({
     layers,
     base: "base",
   });
-  await expect(analyze({ base: "base", experts, folder, out: join(folder, "base") })).rejects.toThrow(OutputError);
+  await expect(analyze({ base: "base", experts, out: join(folder, "base") }, { folder })).rejects.toThrow(OutputError);
   const [math] = total.experts;
   expect({ layers, experts: total.experts.length }).toEqual({ layers: 8, experts: 2 });
   expect(total.experts.map(({ name }) => name)).toEqual(Object.keys(experts));
   expect(math?.relativeNorm).toBeGreaterThan(0.01);
   expect(math?.relativeNorm).toBeLessThan(0.1);
-  const suggestions = await suggest({ base: "base", task: "math-expert", language: "swahili-expert", folder });
+  const sources = { base: "base", task: "math-expert", language: "swahili-expert" };
+  const { suggestions } = await suggest(sources, { folder });
   expect(suggestions.map(({ name }) => name)).toContain("paper-default");
   for (const { recipe } of suggestions) await planMerge(recipe, { folder });
   expect(Object.keys(suggestions[0]?.recipe ?? {})).toContain("bottom_transition");
@@ -225,6 +226,8 @@ test("train takes the fields of a run file and chooses a learning rate where non
   expect({ steps: result.steps, seen }).toEqual({ steps: 2, seen: [0.5, 1] });
   expect(result.notes).toEqual([
     expect.stringMatching(/^learning rate [\de.-]+ is the default for full fine-tuning of/),
+  ]);
+  expect(result.warnings).toEqual([
     expect.stringMatching(/^saving as bfloat16 keeps \d+\.\d% of the changed elements/),
   ]);
   expect((await inspect(result.last)).layers).toBe(8);

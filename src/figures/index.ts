@@ -17,7 +17,7 @@ export { pageMarkdown } from "./page-markdown.js";
 export { type ProgressDisplay, type ShownProgress, SILENT, showProgress } from "./progress.js";
 export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";
 export { ownClass, type Scale, type Score, type Span, scoreAxis } from "./scores.js";
-export { type Shown, shownLines } from "./shown.js";
+export { type PlainFigure, plainFigures, type Shown, shownLines } from "./shown.js";
 export { layerStrip, type Palette, previewLegend, renderPreview } from "./strip.js";
 export {
   type Cell,

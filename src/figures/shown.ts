@@ -1,11 +1,14 @@
 // What a verb shows of its result, and its lines for a terminal.
+
+import { formatFixed } from "../kit/printing/index.js";
 import { type Figure, tableOf } from "./figures.js";
 import { type Heatmap, heatmapLines } from "./heatmap.js";
 import { terminalLines } from "./render.js";
 import type { Palette } from "./strip.js";
+import { formatCell } from "./table.js";
 
-/** A figure of a report, or one of those that stand alone. */
-export type Shown =
+/** A figure of a report, or one of those that stand alone. `isTight`: directly below the one before. */
+export type Shown = (
   | Figure
   | { readonly kind: "heatmap"; readonly heatmap: Heatmap; readonly perRow?: number }
   | { readonly kind: "text"; readonly lines: readonly string[] }
@@ -13,7 +16,8 @@ export type Shown =
   | {
       readonly kind: "entries";
       readonly entries: readonly { readonly name: string; readonly lines: readonly string[] }[];
-    };
+    }
+) & { readonly isTight?: boolean };
 
 export interface Colours {
   readonly palette: Palette;
@@ -23,7 +27,44 @@ export interface Colours {
 
 /** Lines for a terminal, with an empty one between figures. */
 export function shownLines(shown: readonly Shown[], colours: Colours): string[] {
-  return shown.map((one) => linesOf(one, colours)).flatMap((lines, i) => (i > 0 ? ["", ...lines] : lines));
+  return shown.flatMap((one, i) => [...(i > 0 && !one.isTight ? [""] : []), ...linesOf(one, colours)]);
+}
+
+/** A figure without its form: words, or a table of texts. */
+export type PlainFigure =
+  | { readonly kind: "text"; readonly lines: readonly string[] }
+  | {
+      readonly kind: "entries";
+      readonly entries: readonly { readonly name: string; readonly lines: readonly string[] }[];
+    }
+  | {
+      readonly kind: "table";
+      readonly title: string;
+      readonly columns: readonly string[];
+      readonly rows: readonly (readonly string[])[];
+    };
+
+/** Figures for a page that draws words and tables alone; a heatmap is a table of percentages, the output on top. */
+export function plainFigures(shown: readonly Shown[]): PlainFigure[] {
+  return shown.flatMap((one): PlainFigure[] => {
+    if (one.kind === "text") return [{ kind: "text", lines: one.lines }];
+    if (one.kind === "entries") return [{ kind: "entries", entries: one.entries }];
+    if (one.kind === "commands") return [{ kind: "text", lines: one.commands.map(({ command }) => command) }];
+    if (one.kind === "heatmap") {
+      const { columns, panels, legend } = one.heatmap;
+      const percent = (value: number | null) => (value === null ? "" : formatFixed(100 * value, 1));
+      return panels.map(({ title, subtitle, cells }) => ({
+        kind: "table",
+        title: `${title}${subtitle === undefined ? "" : ` (${subtitle})`}: ${legend}, in percent`,
+        columns: ["layer", ...columns],
+        rows: cells.map((row, layer) => [String(layer), ...row.map(percent)]).reverse(),
+      }));
+    }
+    const table = tableOf(one);
+    if (!table) return [];
+    const columns = table.columns.map((column) => (typeof column === "string" ? column : column.label));
+    return [{ kind: "table", title: table.title, columns, rows: table.rows.map((row) => row.map(formatCell)) }];
+  });
 }
 
 function linesOf(one: Shown, { palette, hasColours }: Colours): readonly string[] {

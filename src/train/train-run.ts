@@ -8,7 +8,7 @@ import type { KeptChange } from "../kernels/index.js";
 import { longestOf } from "../kit/arrays/index.js";
 import { digestOfFile, exists, requireOutside } from "../kit/files/index.js";
 import { CheckpointError, type Progress, RecipeError } from "../kit/index.js";
-import { commandLine, formatSome, plural } from "../kit/printing/index.js";
+import { commandLine, formatSome, plural, type SayField } from "../kit/printing/index.js";
 import { type OpenedPlan, planRecipe } from "../merge/index.js";
 import { executePlan } from "../merge/output/index.js";
 import { type Tokenizer, withTime } from "../text/index.js";
@@ -44,6 +44,8 @@ export interface RunOptions
   readonly onReady?: ((ready: PreparedRun) => void) | undefined;
   /** Time that chat templates write; a resumed run keeps its own. Default: that of the call. */
   readonly started?: Date | undefined;
+  /** How advice sets a field. Default: as in a file. */
+  readonly say?: SayField | undefined;
 }
 
 export interface PreparedRun extends Pick<TrainOptions, "base" | "source" | "settings" | "trained" | "lora"> {
@@ -78,6 +80,8 @@ export interface RunResult extends TrainResult {
   readonly counts: Readonly<Record<string, readonly SetCounts[]>>;
   /** What the run settled by itself, such as a default learning rate; usually empty. */
   readonly notes: readonly string[];
+  /** What of the data keeps the model from learning it, and what saving loses of it; usually empty. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -99,7 +103,8 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
     ...result,
     merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
     counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
-    notes: [...prepared.notes, ...prepared.warnings, ...keptNotes(result.kept)],
+    notes: prepared.notes,
+    warnings: [...prepared.warnings, ...keptNotes(result.kept, options.say)],
   };
 }
 

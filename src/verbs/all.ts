@@ -1,6 +1,19 @@
 // Every verb that is a value, in the order of the docs.
+import { analyzeVerb } from "./analyze.js";
 import { extractVerb } from "./extract.js";
+import { measureVerb } from "./measure.js";
+import { neuronsVerb } from "./neurons.js";
+import { suggestVerb } from "./suggest.js";
+import { trainVerb } from "./train.js";
 import type { Verb } from "./verb.js";
 import { verifyVerb } from "./verify.js";
 
-export const VERBS: readonly Verb[] = [extractVerb, verifyVerb] as unknown as readonly Verb[];
+export const VERBS: readonly Verb[] = [
+  trainVerb,
+  analyzeVerb,
+  suggestVerb,
+  measureVerb,
+  neuronsVerb,
+  extractVerb,
+  verifyVerb,
+] as unknown as readonly Verb[];

@@ -1,6 +1,6 @@
 // The verbs of the library, as functions.
 
-export { type AnalyzeOptions, analyze, type SuggestOptions, suggest } from "./analyze.js";
+export { type AnalyzeOptions, type AnalyzeResult, analyze } from "./analyze.js";
 export {
   type DiffOptions,
   type DiffResult,
@@ -20,7 +20,19 @@ export {
 } from "./evaluate.js";
 export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
 export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
-export type { ExtractInput, RecipeInput, RecipeOf, RunInput, Source, VerifyInput } from "./inputs.js";
+export type {
+  AnalyzeInput,
+  ExtractInput,
+  MeasureInput,
+  NeuronsInput,
+  RecipeInput,
+  RecipeOf,
+  RunInput,
+  Source,
+  SuggestInput,
+  VerifyInput,
+} from "./inputs.js";
+export { type MeasureOptions, type MeasureResult, measure } from "./measure.js";
 export {
   type Answer,
   type GenerateOptions,
@@ -31,8 +43,10 @@ export {
   type ScoreOptions,
   type TextScore,
 } from "./model.js";
+export { type NeuronsResult, neurons } from "./neurons.js";
 export { MergePlan, openPlan, type PlanMergeOptions, planMerge } from "./plan-merge.js";
 export { type PushOptions, push } from "./push.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
+export { type SuggestOptions, type SuggestResult, suggest } from "./suggest.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";
 export { type VerifyOptions, type VerifyResult, verify } from "./verify.js";

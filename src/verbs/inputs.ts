@@ -3,7 +3,11 @@
 import type { z } from "zod";
 import type { AsWritten } from "../kit/settings/index.js";
 import type { RecipeInput } from "../merge/index.js";
+import type { analyzeSchema } from "./analyze.js";
 import type { extractSchema } from "./extract.js";
+import type { measureSchema } from "./measure.js";
+import type { neuronsSchema } from "./neurons.js";
+import type { suggestSchema } from "./suggest.js";
 import type { verifySchema } from "./verify.js";
 
 export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
@@ -14,6 +18,18 @@ export type RecipeOf<Method extends RecipeInput["method"]> = Extract<RecipeInput
 
 /** What `extract` takes. */
 export type ExtractInput = AsWritten<z.input<typeof extractSchema>>;
+
+/** What `analyze` takes. */
+export type AnalyzeInput = AsWritten<z.input<typeof analyzeSchema>>;
+
+/** What `suggest` takes. */
+export type SuggestInput = AsWritten<z.input<typeof suggestSchema>>;
+
+/** What `measure` takes. */
+export type MeasureInput = AsWritten<z.input<typeof measureSchema>>;
+
+/** What `neurons` takes. */
+export type NeuronsInput = AsWritten<z.input<typeof neuronsSchema>>;
 
 /** What `verify` takes. */
 export type VerifyInput = AsWritten<z.input<typeof verifySchema>>;

@@ -4,6 +4,7 @@ import type { z } from "zod";
 import type { Shown } from "../figures/index.js";
 import type { HubAccess } from "../formats/checkpoint/index.js";
 import type { CallOptions, Progress } from "../kit/index.js";
+import type { SayField } from "../kit/printing/index.js";
 import {
   type Checked,
   checkSchema,
@@ -44,6 +45,13 @@ export interface VerbOptions<P extends Progress = Progress> extends CallOptions<
 /** How a verb is carried out. */
 export interface Controls<P extends Progress = Progress, Planned = unknown> extends VerbOptions<P>, WorkOptions {
   readonly hub: HubAccess;
+  /** Folders that relative paths of data, and of what is written, start from. Default: `folder`. */
+  readonly dataFolder?: string | undefined;
+  readonly outFolder?: string | undefined;
+  /** Time that chat templates write. Default: that of the call. */
+  readonly started?: Date | undefined;
+  /** How notes say that a field is set. Default: as in a file. */
+  readonly say?: SayField | undefined;
   /** Called once with what is planned, before the work; what it throws ends the call. */
   readonly onPlan?: ((planned: Planned) => void) | undefined;
 }
@@ -52,10 +60,30 @@ export interface Controls<P extends Progress = Progress, Planned = unknown> exte
 export interface Planning<Input, Planned> {
   /** Help of `--dry-run`. */
   readonly description: string;
+  /** A line above the plan, where the work follows it. */
+  title?(input: Input): string;
   run(input: Input, controls: Controls): Promise<Planned>;
   show(planned: Planned, input: Input): readonly Shown[];
   /** What `--json` prints. Default: what `run` gives. */
   json?(planned: Planned, input: Input): unknown;
+}
+
+/** A file that has the input of a verb. Flags are called as its fields, have values as text, and override it. */
+export interface InputFile<Input> {
+  readonly kind: string;
+  /**
+   * The checked input, and where its paths start from.
+   * @param fields values of fields by their paths, as text
+   */
+  read(file: string | undefined, fields: readonly FieldText[]): Promise<Located<Input>>;
+}
+
+/** A field's path and its value as text, such as `["optimizer.lr", "1e-5"]`: what a flag gives. */
+export type FieldText = readonly [field: string, text: string];
+
+/** An input that is checked, and where its relative paths start from. */
+export interface Located<Input> extends Pick<Controls, "folder" | "dataFolder" | "outFolder"> {
+  readonly input: Input;
 }
 
 export interface Verb<
@@ -68,17 +96,23 @@ export interface Verb<
   readonly description: string;
   /** What it takes. Each field has a description, and its default or what holds without it (`unset`). */
   readonly schema: Schema;
+  /** Fields whose parts are no fields of their own in flags, forms and tables. Default: all. */
+  readonly closed?: readonly string[];
+  /** Checks an input. Default: by the schema. */
+  check?(input: unknown): z.output<Schema>;
+  readonly file?: InputFile<z.output<Schema>>;
   /** How models on the hub are read: as streams of their weights, or as files. */
   readonly fetch: "stream" | "files";
   /** Which of `WorkOptions` it has, with their help; of threads and memory, the default in words. */
   readonly options: { readonly [K in keyof WorkOptions]?: string };
   run(input: z.output<Schema>, controls: Controls<P, Planned>): Promise<Result>;
-  show(result: Result, input: z.output<Schema>): readonly Shown[];
+  /** @param seconds how long it took */
+  show(result: Result, input: z.output<Schema>, seconds: number): readonly Shown[];
   readonly plan?: Planning<z.output<Schema>, Planned>;
   readonly terminal: Terminal<z.output<Schema>, Result, P>;
 }
 
-/** What only the command line needs of a verb. */
+/** What only the command line needs of a verb. Its words, and those of help, have fields in backticks, for their flags. */
 export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   /** The flags by the title of their group in the help: fields, names of `WorkOptions`, `dryRun` and `push`. */
   readonly groups: Readonly<Record<string, readonly string[]>>;
@@ -86,6 +120,8 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
+  /** Fields that do in place of a file. */
+  readonly least?: readonly string[];
   /** What is written to `out`, which is then required: `the adapter`. */
   readonly writes?: string;
   /** What an interrupt waits for: `this step`. */
@@ -116,11 +152,14 @@ export interface FlagSpelling {
 /** Names of the options that do not belong into an input. */
 const OPTIONS = ["signal", "onProgress", "onNote", "folder", "hub", "threads", "memory", "force", "resume"];
 
+type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check">;
+
 /** A verb's input, checked. @throws RecipeError with every problem */
 export function checkInput<Schema extends z.ZodObject>(
-  { name, schema }: Pick<Verb<Schema>, "name" | "schema">,
+  { name, schema, check: own }: Checkable<Schema>,
   input: unknown,
 ): z.output<Schema> {
+  if (own) return own(input);
   const check = (value: unknown): Checked<z.output<Schema>> => {
     const { problems, ...checked } = checkSchema(schema, value);
     return {
@@ -137,11 +176,14 @@ export function checkInput<Schema extends z.ZodObject>(
 
 /** Carries out a verb. @throws RecipeError if the input is not valid, with every problem; and what the verb throws */
 export async function callVerb<Schema extends z.ZodObject, Result extends Noted, P extends Progress, Planned>(
-  verb: Pick<Verb<Schema, Result, P, Planned>, "name" | "schema" | "fetch" | "run">,
+  verb: Verb<Schema, Result, P, Planned>,
   input: unknown,
-  options: VerbOptions<P> & WorkOptions & Pick<Controls<P, Planned>, "onPlan"> = {},
+  options: Omit<Controls<P, Planned>, "hub"> & VerbOptions<P> = {},
 ): Promise<Result> {
-  return verb.run(checkInput(verb, input), withHub(verb, options));
+  if (verb.file === undefined || typeof input !== "string")
+    return verb.run(checkInput(verb, input), withHub(verb, options));
+  const { input: read, ...places } = await verb.file.read(input, []);
+  return verb.run(read, withHub(verb, { ...options, ...places }));
 }
 
 /** Options with an access to the hub. */
@@ -155,9 +197,13 @@ export const verbFunction =
   (input: z.input<Schema>, options: VerbOptions<P> & WorkOptions = {}): Promise<Result> =>
     callVerb(verb, input, options);
 
-/** The fields that a verb takes, for flags, forms and tables; parts of fields are left out. */
-export function verbFields({ schema }: Pick<Verb, "schema">): SchemaField[] {
-  return schemaFields(schema, { closed: Object.keys(schema.shape) });
+/** The fields that a verb takes, for flags, forms and tables, in the order of the schema. */
+export function verbFields({
+  schema,
+  closed = Object.keys(schema.shape),
+}: Pick<Verb, "schema" | "closed">): SchemaField[] {
+  const fields = schemaFields(schema, { closed });
+  return fields.filter(({ name }) => !fields.some((other) => other.name.startsWith(`${name}.`)));
 }
 
 /** What a verb takes, as JSON Schema (draft 2020-12). */

@@ -6,7 +6,7 @@ import type { Shown } from "../figures/index.js";
 import { parseHubName } from "../formats/checkpoint/index.js";
 import { exists } from "../kit/files/index.js";
 import type { Progress } from "../kit/index.js";
-import { formatBytes, plural } from "../kit/printing/index.js";
+import { formatBytes, formatDuration, plural } from "../kit/printing/index.js";
 import { namedField } from "../kit/settings/index.js";
 import {
   badgeOf,
@@ -89,8 +89,8 @@ export const verifyVerb: Verb<typeof verifySchema, VerifyResult, Progress, Verif
     const verification = await verifyOutput(place, { ...controls, moved, allowCode });
     return { folder: model, ...verification, card: null, notes: verification.moved, warnings: [] };
   },
-  show: ({ card, ...result }, { model }) => [
-    { kind: "text", lines: card ? cardLines(card) : journalLines(result, model) },
+  show: ({ card, ...result }, { model }, seconds) => [
+    { kind: "text", lines: card ? cardLines(card) : journalLines(result, model, seconds) },
   ],
   plan: {
     description: "print what would be compared and how much would be downloaded",
@@ -179,9 +179,12 @@ function cardLines(card: CardCheck): string[] {
 function journalLines(
   { verified, deviations, tensors, bytesRead, files }: Omit<VerifyResult, "card">,
   model: string,
+  seconds: number,
 ): string[] {
-  if (verified)
-    return [`Verified ${model}: ${plural(tensors, "tensor")} bit-identical (${formatBytes(bytesRead)} read)`];
+  if (verified) {
+    const took = `${formatBytes(bytesRead)} read, ${formatDuration(seconds)}`;
+    return [`Verified ${model}: ${plural(tensors, "tensor")} bit-identical (${took})`];
+  }
   const more = deviations.length - MAX_SHOWN;
   return [
     deviations.length > 0

@@ -196,7 +196,7 @@ describeInBrowser("choosing layers", () => {
 
   it("suggests", async () => {
     const experts = { task: at("math"), language: at("swahili") };
-    const suggested = await suggest({ base: at("base"), ...experts });
+    const { suggestions: suggested } = await suggest({ base: at("base"), ...experts });
     await page.getByRole("button", { name: "Suggest recipes" }).click();
     const groups = page.getByRole("region", { name: /^From / });
     await groups.first().waitFor();
@@ -291,7 +291,7 @@ describeInBrowser("choosing layers", () => {
     expect(await measured.isChecked()).toBe(true);
     await dialog.getByRole("radio", { name: "The paper's default" }).waitFor();
     // The layers that \`layergraft suggest\` finds by the same rule.
-    const found = await suggest({ base: at("base"), task: at("math"), language: at("swahili") });
+    const { suggestions: found } = await suggest({ base: at("base"), task: at("math"), language: at("swahili") });
     const { rows = [] } = found.find(({ name }) => name === "profile")?.owners ?? {};
     const expected = [...rows.keys()].filter((layer) => rows[layer]?.mlp[0] === at("swahili"));
     const said = await dialog.locator("label.chosen").innerText();

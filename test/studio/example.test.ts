@@ -81,7 +81,7 @@ describeInBrowser("the example", () => {
     await page.getByText(`The best of ${values.length} is chosen by them`).waitFor();
     const at = (name: string) => join(root, "example", name);
     const sources = { base: at("base"), task: at("math-expert"), language: at("swahili-expert") };
-    const { recipe } = (await suggest(sources)).find(({ name }) => name === "profile") ?? {};
+    const { recipe } = (await suggest(sources)).suggestions.find(({ name }) => name === "profile") ?? {};
     const { scores } = await evaluate(recipe ?? "", { tasks: [at("problems.yaml")], limit: 20 });
     const row = shown.find((text) => text.includes("Layers in which swahili-expert changed more"));
     expect(Number(/([\d.]+)%/.exec(row ?? "")?.[1])).toBeCloseTo(100 * (scores[0]?.value ?? -1), 1);

@@ -59,7 +59,7 @@ async function measuredExperts({ base, task, language }: Readonly<Record<string,
   try {
     for (const source of Object.values(sources)) await locateSource(source);
     const { base: root, ...experts } = sources;
-    const analysis = await runWithHub(options, (controls) => analyze({ base: root, experts, ...controls }));
+    const analysis = await runWithHub(options, (controls) => analyze({ base: root, experts }, controls));
     const measured = suggestRecipes({ analysis, sources }).find(({ name }) => name === "profile");
     return { measured, training: analysis.training };
   } catch (error) {

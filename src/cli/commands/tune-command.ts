@@ -26,6 +26,7 @@ import { isObject, OutputError, usageError } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";
 import { openSettings, readSettingsText, yamlText } from "../../kit/settings/index.js";
 import { inspect } from "../../verbs/index.js";
+import { sourceFrom } from "../../verbs/shared/index.js";
 import { asTyped } from "../shared/command-name.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
@@ -40,7 +41,6 @@ import {
   warn,
   withCommonOptions,
 } from "../shared/output.js";
-import { sourceFrom } from "../shared/sources.js";
 import { runShown } from "./experiment-command.js";
 
 interface TuneFlags extends Omit<TuneSettings, "layers">, CommonOptions {

@@ -5,8 +5,6 @@ import { isSystemError, usageError } from "../../kit/index.js";
 import { parseWritten } from "../../kit/numbers/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
 
-export const ON_HELP = "text file, one text per line (4 to 1000): also measure how alike the models represent them";
-
 /** The text of a file, or of standard input for -. @param advice if it has more bytes */
 async function readInput(path: string, most = 100_000_000, advice = "split it into several files"): Promise<string> {
   const refusal = (why: string, cause?: unknown) => usageError(`${path} ${why}`, { file: path }, cause);

@@ -6,14 +6,16 @@ import { type Shown, type ShownProgress, shownLines } from "../../figures/index.
 import { type Progress, usageError } from "../../kit/index.js";
 import { checkSchema, type SchemaField } from "../../kit/settings/index.js";
 import {
-  callVerb,
+  type Controls,
   checkInput,
+  type FieldText,
+  type Located,
   type Noted,
   type Verb,
   verbFields,
   type WorkOptions,
-  withHub,
 } from "../../verbs/shared/index.js";
+import { asFlag } from "./advice.js";
 import { hubAccess } from "./hub-access.js";
 import {
   addToList,
@@ -37,40 +39,58 @@ import { attributeOf, checked, fieldOption, readValue } from "./recipe-flags.js"
 type Flags = WorkFlags & PushFlags & { readonly dryRun?: boolean } & Readonly<Record<string, unknown>>;
 type Input = Readonly<Record<string, unknown>>;
 
+/** What a command does beside its verb. */
+interface Extra {
+  /** Adds flags where the groups of the verb have these names. */
+  readonly flags: Readonly<Record<string, (command: Command) => void>>;
+  /** Does something else, if the flags say so. */
+  readonly instead: (located: Located<never>, flags: Flags) => Promise<boolean>;
+}
+
 /** What adds a verb to the program, for the table of commands. */
 export function verbCommand<Schema extends z.ZodObject, Result extends Noted, P extends Progress, Planned>(
   verb: Verb<Schema, Result, P, Planned>,
+  extra?: Extra,
 ): (program: Command) => void {
   const plain = verb as unknown as Verb;
   return (program) => {
-    declared(program, plain).action(async (...args: unknown[]) => {
+    declared(program, plain, extra).action(async (...args: unknown[]) => {
       const command = args.at(-1) as Command;
-      await run(plain, command.opts<Flags>(), command.args);
+      const flags = command.opts<Flags>();
+      const located = await locatedInput(plain, flags, command.args);
+      if (await extra?.instead(located as Located<never>, flags)) return;
+      await carryOut(plain, located, flags);
     });
   };
 }
 
-/** `--save-module` of `saveModules`. */
-function flagOf({ terminal: { flags = {} } }: Verb, field: string): string {
+/** `--save-module` of `saveModules`; flags of a verb that takes a file are called as its fields. */
+function flagOf({ file, terminal: { flags = {} } }: Verb, field: string): string {
+  if (file) return field;
   return flags[field]?.flag ?? field.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`).replaceAll("_", "-");
 }
 
-function declared(program: Command, verb: Verb): Command {
-  const { name, description, plan, options, terminal } = verb;
-  const fields = new Map(verbFields(verb).map((field) => [field.name, field]));
+function declared(program: Command, verb: Verb, extra?: Extra): Command {
+  const { name, description, plan, options, terminal, file } = verb;
+  const fields = verbFields(verb);
   const command = program.command(name).description(description);
   for (const field of terminal.positional ?? []) {
-    const { description: words = "", required = false } = fields.get(field) ?? {};
+    const { description: words = `${file?.kind} file (YAML)`, required = false } =
+      fields.find((one) => one.name === field) ?? {};
     command.addArgument(new Argument(required ? `<${field}>` : `[${field}]`, words.replaceAll("`", "")));
   }
+  const top = (field: string) => field.split(".", 1)[0] ?? "";
+  const named = new Set(Object.values(terminal.groups).flat());
   for (const [title, names] of Object.entries(terminal.groups)) {
     command.optionsGroup(title);
     for (const name of names) {
-      const field = fields.get(name);
-      if (field) command.addOption(optionOf(verb, field));
+      const own = fields.filter((field) => (name === "*" ? !named.has(top(field.name)) : top(field.name) === name));
+      for (const field of own) command.addOption(optionOf(verb, field));
+      if (own.length > 0) continue;
+      if (extra?.flags[name]) extra.flags[name](command);
       else if (name === "push") withPushOptions(command);
       else if (name === "dryRun") command.option("--dry-run", plan?.description ?? "");
-      else command.option(`--${name}`, options[name as "force" | "resume"] ?? "");
+      else command.option(`--${name}`, withFlags(verb, options[name as "force" | "resume"] ?? ""));
     }
   }
   return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
@@ -80,12 +100,19 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   const { name, type, choices } = field;
   const { value, help, read } = verb.terminal.flags?.[name] ?? {};
   const flag = flagOf(verb, name);
+  if (verb.file) {
+    const option = fieldOption(field, flag);
+    // Shown only: the schema checks the values of flags and of files alike.
+    if (choices) option.argChoices = [...choices];
+    return option;
+  }
   const named = { ...field, ...(help === undefined ? {} : { description: help }) };
   if (type === "true or false") return fieldOption(named, flag, "");
-  const isRepeated = type.startsWith("list") && read === undefined;
+  const isNamed = /^(?:sources|folders) by name$/.test(type);
+  const isRepeated = (type.startsWith("list") || isNamed) && read === undefined;
   const described = {
     ...named,
-    description: `${named.description}${isRepeated ? "; repeatable" : ""}`,
+    description: `${withFlags(verb, named.description)}${isRepeated && help === undefined ? "; repeatable" : ""}`,
     ...(field.unset === undefined ? {} : { unset: withFlags(verb, field.unset) }),
   };
   const option = fieldOption(described, flag, value === undefined ? undefined : ` <${value}>`);
@@ -97,7 +124,7 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   if (read === "places") return option.argParser(parsePlace);
   if (read !== undefined) return option;
   const check = (given: unknown) => checkSchema(verb.schema.shape[name], given).problems[0];
-  if (type === "sources by name") return option.argParser(parseNamed);
+  if (isNamed) return option.argParser(parseNamed);
   if (!isRepeated) return option.argParser((text) => checked(readValue(type, text), check));
   return option.argParser((text, earlier: readonly string[] | undefined) => {
     checked([text], check);
@@ -131,16 +158,33 @@ async function inputOf(verb: Verb, flags: Flags, args: readonly string[]): Promi
   return Object.fromEntries((await Promise.all(entries)).filter(([, value]) => value !== undefined));
 }
 
-async function run(verb: Verb, flags: Flags, args: readonly string[]): Promise<void> {
-  const start = performance.now();
-  const { plan, terminal, options } = verb;
-  const input = await inputOf(verb, flags, args);
-  const isDry = plan !== undefined && flags.dryRun === true;
-  if (!isDry && plan && terminal.writes !== undefined && input.out === undefined) {
-    throw usageError(`Missing --out. Pass --out FOLDER to write ${terminal.writes}, or --dry-run to print the plan.`);
+/** The checked input, and where its paths start from. */
+async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): Promise<Located<Input>> {
+  if (verb.file) {
+    const fields = verbFields(verb).flatMap(({ name }): FieldText[] => {
+      const value = flags[attributeOf(name)];
+      return typeof value === "string" ? [[name, value]] : [];
+    });
+    if (args[0] === undefined && fields.length === 0) {
+      const { kind } = verb.file;
+      const flags = (verb.terminal.least ?? []).map((field) => `--${field}`);
+      throw usageError(`Missing a ${kind}. Pass a ${kind} file, or ${new Intl.ListFormat("en-GB").format(flags)}.`);
+    }
+    return verb.file.read(args[0], fields);
   }
+  const { plan, terminal } = verb;
+  const input = await inputOf(verb, flags, args);
+  if (!plan || terminal.writes === undefined || input.out !== undefined) return { input: checkInput(verb, input) };
+  if (flags.dryRun) return { input: checkInput(verb, { ...input, out: "out" }) };
+  throw usageError(`Missing --out. Pass --out FOLDER to write ${terminal.writes}, or --dry-run to print the plan.`);
+}
+
+/** Runs a verb, or prints its plan. */
+export async function carryOut(verb: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<void> {
+  const start = performance.now();
+  const { terminal, options } = verb;
+  if (flags.dryRun) return runPlan(verb, { input, ...places }, flags);
   if (terminal.pushed) await checkPushFlags(flags);
-  if (isDry) return runPlan(verb, input, flags);
   const said = new Set<string>();
   const result = await runWithProgress(
     flags,
@@ -160,7 +204,8 @@ async function run(verb: Verb, flags: Flags, args: readonly string[]): Promise<v
       const given = Object.keys(options).flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]]));
       const work = Object.fromEntries(given) as WorkOptions;
       const hub = hubAccess(verb.fetch, { signal: controls.signal, onProgress, ...(onNote ? { onNote } : {}) });
-      return callVerb(verb, input, { ...controls, ...work, onNote: note, onProgress: update, onPlan, hub });
+      const own = { onNote: note, onProgress: update, onPlan, say: asFlag };
+      return verb.run(input, { ...places, ...controls, ...work, ...own, hub });
     },
     terminal.waitsFor,
   );
@@ -170,7 +215,9 @@ async function run(verb: Verb, flags: Flags, args: readonly string[]): Promise<v
 /** Prints what is about to be done, on stderr. */
 function announce(verb: Verb, planned: unknown, input: Input, flags: Flags, said: Set<string>): void {
   const { notes = [], warnings = [] } = Object(planned) as Partial<Noted>;
-  info(flags, [...linesOf(verb.plan?.show(planned, input) ?? [], process.stderr), ""].join("\n"));
+  if (!verb.plan?.title) return;
+  const title = paletteFor(process.stderr).bold(verb.plan.title(input));
+  info(flags, [title, ...linesOf(verb.plan.show(planned, input), process.stderr), ""].join("\n"));
   for (const warning of warnings) warn(warning);
   for (const text of [...notes, ...warnings]) said.add(text);
 }
@@ -182,31 +229,36 @@ async function printResult(
 ): Promise<void> {
   const { terminal } = verb;
   if (terminal.isFailed?.(result)) process.exitCode = 1;
+  const seconds = () => (performance.now() - start) / 1000;
   for (const warning of result.warnings) if (!said.has(warning)) warn(warning);
   const pushed = async (): Promise<Awaited<ReturnType<typeof pushResult>>> =>
     terminal.pushed ? pushResult(terminal.pushed(result, input), flags) : {};
   if (flags.json) {
-    const shown = terminal.json ? terminal.json(result, (performance.now() - start) / 1000) : result;
-    return printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
+    const shown = terminal.json ? terminal.json(result, seconds()) : result;
+    printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
+  } else {
+    const lines = linesOf(verb.show(result, input, seconds()), process.stdout);
+    if (lines.length > 0) print(lines);
   }
-  print(linesOf(verb.show(result, input), process.stdout));
   for (const note of result.notes) if (!said.has(note)) info(flags, `note: ${note}`);
-  for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, line);
+  for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, withFlags(verb, line));
+  if (flags.json) return;
   const { push } = await pushed();
   if (push) printPush(push);
 }
 
-async function runPlan(verb: Verb, input: Input, flags: Flags): Promise<void> {
-  const { plan } = verb;
+async function runPlan(verb: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<void> {
+  const { plan, terminal } = verb;
   if (!plan) return;
-  // A dry run writes nothing, so that it needs no folder.
-  const whole = checkInput(verb, "out" in verb.schema.shape ? { out: "out", ...input } : input);
-  const planned = await runWithProgress(flags, (controls) =>
-    plan.run(whole, withHub(verb, { ...controls, hub: hubAccess("plan", controls) })),
+  const planned = await runWithProgress(
+    flags,
+    (controls) =>
+      plan.run(input, { ...places, ...controls, say: asFlag, hub: hubAccess("plan", controls) } as Controls),
+    terminal.waitsFor,
   );
   const { warnings = [] } = Object(planned) as Partial<Noted>;
-  if (flags.json) printJson(plan.json ? plan.json(planned, whole) : planned);
-  else print(linesOf(plan.show(planned, whole), process.stdout));
+  if (flags.json) printJson(plan.json ? plan.json(planned, input) : planned);
+  else print(linesOf(plan.show(planned, input), process.stdout));
   for (const warning of warnings) warn(warning);
 }
 

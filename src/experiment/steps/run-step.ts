@@ -3,31 +3,16 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
-import { LayergraftError, RecipeError } from "../../kit/index.js";
+import { LayergraftError, type Progress, RecipeError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
-import {
-  analyzeExperts,
-  changedRowsOf,
-  overlapOf,
-  parseThreshold,
-  suggestRecipes,
-  trainingSentences,
-} from "../../merge/analysis/index.js";
-import {
-  checkRun,
-  handOverRun,
-  keptNotes,
-  type PreparedRun,
-  RUN_FILES,
-  readTrainingLog,
-  startTrlRun,
-  TRL_FILES,
-  trainRun,
-} from "../../train/index.js";
+import { changedRowsOf, overlapOf, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
+import { checkRun, keptNotes, RUN_FILES, readTrainingLog, TRL_FILES } from "../../train/index.js";
+import { analyzeVerb, handOverVerb, startHandedOver, trainVerb } from "../../verbs/shared/index.js";
 import { FileDigests } from "./file-digests.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
+import { type Planned, runVerb, type VerbStep } from "./run-verb.js";
 import { type AnalyzeStep, type MergeStep, type Step, type TrainStep, WRITTEN_MODEL } from "./step.js";
 import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-state.js";
 
@@ -196,40 +181,38 @@ async function runMerge(step: MergeStep, context: StepContext): Promise<StepResu
 }
 
 async function runTraining(step: TrainStep, context: StepContext): Promise<StepResult> {
-  const { folder, folders, settings, signal, onProgress } = context;
+  const { folder, folders, settings } = context;
   const out = join(folder, "run");
-  const run = checkRun({
+  const fields = {
     ...(withFolders(step.run as never, folders) as unknown as Record<string, unknown>),
     out,
     ...(settings.threads === undefined ? {} : { threads: settings.threads }),
-  });
-  /** Before the first step, so that no hour is spent on a run that leaves its expert at the base. */
-  const onReady = ({ settings: { warmupProblem }, notes }: PreparedRun) => {
-    if (warmupProblem !== undefined) throw RecipeError.at({ field: "schedule.warmup" }, warmupProblem);
-    for (const text of notes) context.note(text);
   };
-  const started = settings.started === undefined ? undefined : new Date(settings.started);
-  const where = { run, folder: settings.folder, started, signal, onReady };
+  const run = checkRun(fields);
+  /** Before the first step, so that no hour is spent on a run that leaves its expert at the base. */
+  const onPlan = ({ settings: { warmupProblem }, notes, warnings }: Planned<typeof trainVerb>) => {
+    if (warmupProblem !== undefined) throw RecipeError.at({ field: "schedule.warmup" }, warmupProblem);
+    for (const text of [...notes, ...warnings]) context.note(text);
+  };
   if (step.trl) {
-    await trainWithTrl(step.trl, out, where, onProgress);
+    await trainWithTrl(step.trl, fields, { ...context, onPlan });
   } else {
     const isBegun = await exists(join(out, RUN_FILES.states));
-    await trainRun({
-      ...where,
-      resume: isBegun,
-      force: !isBegun,
-      onProgress: ({ step: at, steps, loss, tokensPerSecond }) => {
-        const speed = `${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`;
-        onProgress?.(at / steps, `loss ${loss.toFixed(3)}, ${speed}`);
-      },
+    await runVerb(trainVerb, fields, context, {
+      onPlan,
+      ...{ resume: isBegun, force: !isBegun },
+      detail: ({ loss, tokensPerSecond }) =>
+        `loss ${loss.toFixed(3)}, ${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`,
     });
   }
   await keepIfUnchanged(context, out);
   const isAdapter = run.method === "lora" && !run.lora?.merge;
   const made = step.trl ? TRL_FILES.out : "";
   const checkpoints = await checkpointsIn(join(out, made), join("run", made));
-  const { kept } = (await readTrainingLog(join(out, made, RUN_FILES.log))).findLast((entry) => entry.kept) ?? {};
-  for (const text of keptNotes(kept)) context.note(text);
+  if (step.trl) {
+    const { kept } = (await readTrainingLog(join(out, made, RUN_FILES.log))).findLast((entry) => entry.kept) ?? {};
+    for (const text of keptNotes(kept)) context.note(text);
+  }
   const last = checkpoints.at(-1);
   if (!last)
     throw new LayergraftError("result", `the training run in ${out} ended without a checkpoint`, { file: out });
@@ -244,23 +227,27 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
 /** Writes the run for TRL, unless an earlier attempt did, and runs it. */
 async function trainWithTrl(
   trl: NonNullable<TrainStep["trl"]>,
-  out: string,
-  where: Pick<Parameters<typeof handOverRun>[0], "run" | "folder" | "started" | "signal" | "onReady">,
-  onProgress: RunStepOptions["onProgress"],
+  run: Readonly<Record<string, unknown>> & { readonly out: string },
+  context: StepContext & Pick<VerbStep<typeof handOverVerb>, "onPlan">,
 ): Promise<void> {
-  const { python, processes, precision, gradient_checkpointing: gradientCheckpointing } = trl;
-  if (!(await exists(join(out, TRL_FILES.entry)))) {
-    await handOverRun({
-      ...where,
-      cluster: { processes, precision, gradientCheckpointing },
-      onWritten: (done, of) => onProgress?.(0, `writing sequences, ${Math.round((100 * done) / of)}%`),
-    });
+  const { python, processes, precision, gradient_checkpointing } = trl;
+  const { signal, onProgress, onPlan } = context;
+  if (!(await exists(join(run.out, TRL_FILES.entry)))) {
+    const input = { ...run, gpus: processes, precision, gradient_checkpointing };
+    const detail = ({ phase, done, total }: Progress) => `${phase}, ${Math.round((100 * done) / total)}%`;
+    // Writing is nothing to training.
+    await runVerb(
+      handOverVerb,
+      input,
+      { ...context, onProgress: (_, what) => onProgress?.(0, what) },
+      { onPlan, detail },
+    );
   }
-  await startTrlRun({
-    folder: out,
+  await startHandedOver({
+    folder: run.out,
     python,
     processes,
-    signal: where.signal,
+    signal,
     onStep: (step, steps, loss) => onProgress?.(step / steps, `loss ${loss}`),
   });
 }
@@ -275,27 +262,19 @@ async function checkpointsIn(out: string, name: string): Promise<{ path: string;
 }
 
 async function runAnalysis(step: AnalyzeStep, context: StepContext): Promise<StepResult> {
-  const { folders, settings, signal, onProgress } = context;
-  const at = (identity: string) => folders[identity] ?? identity;
-  const experts = Object.entries(step.experts).map(([name, identity]) => [name, at(identity)]);
-  const { analysis } = await analyzeExperts({
-    base: at(step.base),
-    experts: Object.fromEntries(experts),
-    ...(step.threshold === undefined ? {} : { thresholds: [parseThreshold(step.threshold)] }),
-    ...(settings.threads === undefined ? {} : { threads: settings.threads }),
-    ...(signal ? { signal } : {}),
-    onProgress: ({ done, total, phase }) => onProgress?.(done / Math.max(1, total), phase),
-  });
+  const { base, experts, threshold } = step;
+  const input = { base, experts, ...(threshold === undefined ? {} : { thresholds: [threshold] }) };
+  const analysis = await runVerb(analyzeVerb, input, context);
   await context.checkInputs();
   const named = analysis.training.map((one) => ({ ...one, expert: step.names?.[one.expert] ?? one.expert }));
   for (const sentence of trainingSentences(named)) context.note(sentence);
   const shares = analysis.total.experts.map((expert) => expert.shares[0] ?? 0);
-  if (experts.length === 1) {
-    const threshold = analysis.thresholds[0]?.values[0] ?? 0;
+  if (Object.keys(experts).length === 1) {
+    const [value = 0] = analysis.thresholds[0]?.values ?? [];
     return {
       kind: "analyze",
       suggested: [],
-      changed: { threshold, ...changedRowsOf(analysis), total: shares[0] ?? 0 },
+      changed: { threshold: value, ...changedRowsOf(analysis), total: shares[0] ?? 0 },
     };
   }
   const suggested = suggestRecipes({ analysis, sources: { base: "base", task: "task", language: "language" } });

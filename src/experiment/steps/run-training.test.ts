@@ -86,8 +86,14 @@ it("keeps the notes of an attempt in the step's folder, calls with each once, an
   const result = await runStepFolder(folder, { onNote: (note) => notes.push(note) });
   expect(notes).toEqual([
     expect.stringMatching(/^sequence_length is 100000, but the model was trained on at most \d+ positions$/),
-    expect.stringMatching(/^saving as bfloat16 keeps \d+\.\d% of the changed elements; .+ Set save_dtype: float32/),
+    expect.stringMatching(/^saving as bfloat16 keeps \d+\.\d% of the changed elements.*; .+ Set save_dtype: float32/),
   ]);
   expect(result.notes).toEqual(["of the attempt before", ...notes]);
   expect(readFileSync(join(folder, "notes.txt"), "utf8")).toBe(`${["of the attempt before", ...notes].join("\n")}\n`);
+});
+
+it("keeps what the verb warns of the data", async () => {
+  await prepare({ sequence_length: 11 });
+  const { notes } = await runStepFolder(folder);
+  expect(notes).toEqual([expect.stringMatching(/examples are longer than 11 tokens and lose their end/)]);
 });

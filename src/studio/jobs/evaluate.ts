@@ -7,7 +7,14 @@ import { scoreTexts } from "../../evaluate/index.js";
 import type { Score as MainScore } from "../../evaluate/scoring/index.js";
 import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/tasks/index.js";
 import { digestOfJson, exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
-import { isAnySystemError, LayergraftError, type Progress, systemMessage, usageError, VERSION } from "../../kit/index.js";
+import {
+  isAnySystemError,
+  LayergraftError,
+  type Progress,
+  systemMessage,
+  usageError,
+  VERSION,
+} from "../../kit/index.js";
 import { type EvaluateProgress, evaluate, type Model, openModel } from "../../verbs/index.js";
 import { type Input, type JobInput, recipeSource, type Score, type Suggestion } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";

@@ -3,13 +3,15 @@ import { join, resolve } from "node:path";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { type ExperimentProgress, runExperiment } from "../../experiment/report/index.js";
 import { usageError } from "../../kit/index.js";
-import { analyzeExperts, pageData, suggestRecipes, writeAnalysis } from "../../merge/analysis/index.js";
+import { pageData } from "../../merge/analysis/index.js";
 import { pushNotes, writeNotes } from "../../merge/output/index.js";
-import { analyze, exportModel, openModel, planMerge, push } from "../../verbs/index.js";
+import { exportModel, openModel, planMerge, push, suggest } from "../../verbs/index.js";
+import { analyzeVerb, analyzeWithRows, checkInput, withHub } from "../../verbs/shared/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress, Written } from "../protocol/index.js";
 import { evaluateModels, problemOf, scoreSuggestions } from "./evaluate.js";
+import { runVerb, verbCalled } from "./verbs.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -47,19 +49,15 @@ export type Work<K extends JobKind> = (
 ) => Promise<Result<K>>;
 
 export const KINDS: { readonly [K in JobKind]: Work<K> } = {
-  async analyze({ base, experts }, { project, folder }, { signal, onProgress }) {
+  verb: ({ verb, input, ...how }, place, controls) => runVerb(verbCalled(verb), input, how, place, controls),
+  async analyze({ base, experts }, { project, folder }, controls) {
     const named = Object.fromEntries(experts.map(({ name, source }) => [name, source]));
-    const out = join(folder, ANALYSIS);
-    const hub = { fetch: "stream", signal } as const;
-    const result = await analyzeExperts({ base, experts: named, folder: project, hub, signal, onProgress });
-    await writeAnalysis({ out, force: true }, result);
-    return pageData(result);
+    const input = checkInput(analyzeVerb, { base, experts: named, out: join(folder, ANALYSIS) });
+    return pageData(await analyzeWithRows(input, withHub(analyzeVerb, { ...controls, folder: project, force: true })));
   },
   async suggest({ names: called, score, ...sources }, place, controls) {
-    const { base, ...experts } = sources;
-    const analysis = await analyze({ base, experts, folder: place.project, ...controls });
-    const found = suggestRecipes({ analysis, sources, called });
-    return score ? scoreSuggestions(found, score, place, controls) : found;
+    const { suggestions } = await suggest({ ...sources, called }, { folder: place.project, ...controls });
+    return score ? scoreSuggestions(suggestions, score, place, controls) : suggestions;
   },
   evaluate: evaluateModels,
   async answer(

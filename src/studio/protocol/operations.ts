@@ -1,5 +1,6 @@
 // One schema of every operation, checked by the page and by the server.
 import { z } from "zod";
+import type { PlainFigure } from "../../figures/index.js";
 import type { Inspection } from "../../formats/checkpoint/index.js";
 import type { SchemaField as Field } from "../../kit/settings/index.js";
 import type { AnalysisPage as Analysis, Suggestion } from "../../merge/analysis/index.js";
@@ -12,6 +13,8 @@ import { experiment, planEntry } from "./experiments.js";
 const MAX_TEXT = 1_000_000;
 const MAX_PATH = 4096;
 const MAX_ENTRIES = 1000;
+/** Values in the input of a verb. */
+const MAX_VALUES = 10_000;
 
 const text = z.string().max(MAX_TEXT);
 const path = z
@@ -67,6 +70,21 @@ export interface Model extends Inspection {
   readonly problems: readonly string[];
 }
 
+/** A verb as the page makes a form of it. */
+export interface VerbReference {
+  readonly name: string;
+  readonly description: string;
+  readonly fields: readonly Field[];
+  readonly canReplace: boolean;
+  readonly canResume: boolean;
+}
+
+/** What a verb's job found. */
+export interface VerbFound {
+  readonly figures: readonly PlainFigure[];
+  readonly notes: readonly string[];
+}
+
 /** A recipe's plan, or why there is none. */
 export interface Check {
   /** Lines from 1; null where a problem has no place. */
@@ -109,8 +127,27 @@ const models = list(z.strictObject({ name: z.string().max(200), source }))
 /** A recipe, and where its model is written. */
 const writing = { recipe: name, out: source, resume: z.boolean(), force: z.boolean() };
 
+/** Whether a value has no more than people write, with texts and lists as elsewhere here. */
+function isWritten(value: z.core.util.JSONType): boolean {
+  let entries = 0;
+  const fits = (part: unknown): boolean => {
+    if (++entries > MAX_VALUES) return false;
+    if (typeof part === "string") return part.length <= MAX_TEXT && !part.includes("\0");
+    if (Array.isArray(part)) return part.length <= MAX_ENTRIES && part.every(fits);
+    return typeof part !== "object" || part === null || Object.values(part).every(fits);
+  };
+  return fits(value);
+}
+
 /** Inputs of long operations, by kind. */
 export const jobInputs = {
+  /** Any verb; its own schema checks the input. */
+  verb: z.strictObject({
+    verb: z.string().max(100),
+    input: z.record(z.string().max(100), z.json()).refine(isWritten, "has more than a person writes"),
+    force: z.boolean().optional(),
+    resume: z.boolean().optional(),
+  }),
   /** Where experts changed. */
   analyze: z.strictObject({ base: source, experts: list(expert).min(1) }),
   /** Recipes to start from. `names`: what their reasons call the experts. `score`: what they are scored on, if anything. */
@@ -215,6 +252,7 @@ export const operations = {
     input: z.strictObject({}),
     output: z.custom<{ readonly methods: readonly Method[] }>(),
   },
+  verbs: { input: z.strictObject({}), output: z.custom<{ readonly verbs: readonly VerbReference[] }>() },
   "recipe.read": { input: z.strictObject({ name }), output: z.strictObject({ text, version: z.string() }) },
   /** Refused if the file is no longer of that version; null makes a new one. */
   "recipe.write": {

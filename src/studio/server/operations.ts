@@ -22,9 +22,11 @@ import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { parseMergekit } from "../../merge/mergekit/index.js";
 import { inspect, planMerge } from "../../verbs/index.js";
+import { checkInput, VERBS } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
+import { verbCalled, verbReference } from "../jobs/verbs.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import { fileOf, type ProjectFolder, recipeFile } from "../project/project.js";
 import {
@@ -95,6 +97,7 @@ export const HANDLERS: Handlers = {
   inspect: ({ source, base }, { project }) => card(source, base, project.folder),
   fingerprints: ({ sources }, { project }) => fingerprintsOf(sources, project.folder),
   methods: () => ({ methods: methodReferences() }),
+  verbs: () => ({ verbs: VERBS.map(verbReference) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   "recipe.write": ({ name, text, version }, { project }) => project.writeRecipe(name, text, version),
   async "recipe.rename"({ name, to }, { project }) {
@@ -160,6 +163,7 @@ export const HANDLERS: Handlers = {
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
   async "job.start"({ kind, input }, { jobs, project }) {
+    if (kind === "verb") checkInput(verbCalled(input.verb), input.input);
     const shown = SOURCES[kind]?.(input as never);
     const fingerprints = shown && (await fingerprintsOf(shown, project.folder));
     return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);
@@ -192,6 +196,7 @@ export const HANDLERS: Handlers = {
 };
 
 const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
+  verb: ({ verb }) => verb,
   analyze: ({ experts }) => `Changes of ${experts.map(({ name }) => name).join(", ")}`,
   suggest: () => "Suggestions",
   answer: ({ models }) => `Answers of ${models.map(({ name }) => name).join(", ")}`,

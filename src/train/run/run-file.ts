@@ -139,7 +139,7 @@ export function runJsonSchema(): JsonSchema {
 }
 
 /** `data` has tables of its own, and the fields of a stream are those of a run. */
-const CLOSED = ["data", "partition"];
+export const CLOSED = ["data", "partition"];
 
 /** All fields, nested ones by their path, such as `optimizer.lr`, in the order of the schema. */
 export function runFields(): SchemaField[] {

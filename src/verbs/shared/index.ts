@@ -1,14 +1,24 @@
 // What the command line takes of the verbs beside the public API: their parts, to show a plan before it is carried out.
 
 export { VERBS } from "../all.js";
+export { analyzeVerb, analyzeWithRows } from "../analyze.js";
 export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
 export { planExport } from "../export.js";
 export { extractVerb } from "../extract.js";
+export { handOverVerb, startHandedOver } from "../hand-over.js";
+export { measureVerb } from "../measure.js";
+export { neuronsVerb } from "../neurons.js";
 export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
+export { sourceFrom } from "../sources.js";
+export { suggestVerb } from "../suggest.js";
+export { trainVerb } from "../train.js";
+export { previewExamples } from "../train-preview.js";
 export {
   type Controls,
   callVerb,
   checkInput,
+  type FieldText,
+  type Located,
   type Noted,
   type Verb,
   type VerbOptions,

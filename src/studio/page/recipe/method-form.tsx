@@ -1,10 +1,10 @@
 // A method's fields as a form, made from its schema.
-import { parse, stringify } from "yaml";
 import type { Method, Field as RecipeField } from "../../protocol/index.js";
 import type { RecipeValue } from "../../recipe/board.js";
-import { Field, ownClass } from "../components/basics.js";
+import { ownClass } from "../components/basics.js";
 import { ModelCheck } from "../components/grid.js";
-import { Select, Typed } from "../components/inputs.js";
+import { Typed } from "../components/inputs.js";
+import { lineOf, readLine, SchemaField } from "../components/schema-field.js";
 import { misfitOf } from "../store.js";
 import type { Tower } from "./board-view.js";
 import { setFields } from "./recipe-store.js";
@@ -32,57 +32,12 @@ interface InputProps {
   readonly value: unknown;
 }
 
-/** A value as a person writes it into one line. */
-const lineOf = (value: unknown): string =>
-  value === undefined ? "" : stringify(value, { collectionStyle: "flow", lineWidth: 0 }).trim();
-
-/** What a person wrote into one line: text that is not YAML is a text. */
-function readLine(given: string): unknown {
-  if (given === "") return undefined;
-  try {
-    return parse(given, { maxAliasCount: 0 }) as unknown;
-  } catch {
-    return given;
-  }
-}
-
 function FieldInput({ field, method, models, value }: InputProps) {
   const set = (given: unknown) => setFields({ [field.name]: given });
-  const hint = field.description.replaceAll("`", "");
-  const label = field.required ? `${field.name} (required)` : field.name;
-  const preset = field.default === undefined ? "default" : `default: ${lineOf(field.default)}`;
-  if (field.name === "models") return <ModelList {...{ method, models, value, set }} />;
-  if (field.type === "source" && (value === undefined || typeof value === "string")) {
-    const isForeign = value !== undefined && !models.some(({ source }) => source === value);
-    return (
-      <Select
-        {...{ label, hint, value: value ?? "", onChange: (given) => set(given === "" ? undefined : given) }}
-        options={[
-          ["", field.required ? "Choose a model" : "none"],
-          ...models.map(({ source, name }) => [source, name] as const),
-          ...(isForeign ? [value] : []),
-        ]}
-      />
-    );
-  }
-  const choices = field.type === "true or false" ? ["true", "false"] : field.choices;
-  if (choices && (value === undefined || choices.includes(String(value)))) {
-    const choose = (given: string) =>
-      set(given === "" ? undefined : field.type === "true or false" ? given === "true" : given);
-    return (
-      <Select {...{ label, hint, value: String(value ?? ""), onChange: choose }} options={[["", preset], ...choices]} />
-    );
-  }
-  return (
-    <Field label={label} hint={hint}>
-      {(attributes) => (
-        <Typed
-          attributes={{ ...attributes, type: "text", class: "code", placeholder: preset }}
-          value={lineOf(value)}
-          onDone={(given) => set(readLine(given))}
-        />
-      )}
-    </Field>
+  return field.name === "models" ? (
+    <ModelList {...{ method, models, value, set }} />
+  ) : (
+    <SchemaField {...{ field, models, value, set }} />
   );
 }
 

@@ -14,6 +14,7 @@ const WAITING = <p class="soft">Loading…</p>;
 const Changes = lazy(async () => (await import("./changes.js")).Changes, WAITING);
 const Try = lazy(async () => (await import("./try.js")).Try, WAITING);
 const Write = lazy(async () => (await import("./write.js")).Write, WAITING);
+const Verbs = lazy(async () => (await import("./verbs.js")).Verbs, WAITING);
 const Experiments = lazy(async () => (await import("./experiments.js")).Experiments, WAITING);
 
 /** `next`: the view to go to afterwards, and what one does there. */
@@ -24,6 +25,7 @@ const VIEWS = {
   try: { label: "Try", view: Try, next: ["write", "Make a model, an experiment or a page"] },
   write: { label: "Write", view: Write, next: ["experiments", "See all runs"] },
   experiments: { label: "Experiments", view: Experiments, next: null },
+  verbs: { label: "Commands", view: Verbs, next: null },
   jobs: { label: "Activity", view: Jobs, next: null },
 } as const;
 type ViewName = keyof typeof VIEWS;
@@ -73,7 +75,7 @@ export function App() {
   useEffect(follow, [connections.value]);
   useEffect(() => {
     // The server may be gone when they are opened.
-    for (const view of [Changes, Try, Write, Experiments]) void view.load();
+    for (const view of [Changes, Try, Write, Experiments, Verbs]) void view.load();
   }, []);
   useEffect(() => {
     // On a phone the views are wider than the window.

@@ -7,6 +7,7 @@ import { jobs } from "../store.js";
 
 /** Where what a job made is shown. */
 const VIEWS: Readonly<Record<Job["kind"], string>> = {
+  verb: "verbs",
   analyze: "changes",
   suggest: "recipe",
   answer: "try",

@@ -1,0 +1,152 @@
+// A verb that is said in one place has a command, a function, a form and a job of the studio, a step of an experiment, and docs.
+import { Command } from "commander";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { z } from "zod";
+import { commandPages, verbSection } from "../docs/generate.js";
+import { verbCommand } from "../src/cli/shared/verb-command.js";
+import { runVerb as runStep, verbKey } from "../src/experiment/steps/run-verb.js";
+import { openCheckpoint } from "../src/formats/checkpoint/index.js";
+import { namedField } from "../src/kit/settings/index.js";
+import { runVerb as runJob, verbReference } from "../src/studio/jobs/verbs.js";
+import { type Verb, verbFunction } from "../src/verbs/shared/index.js";
+import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
+
+const schema = z.strictObject({
+  model: namedField("source", "model whose tensors are counted"),
+  part: z.enum(["norm", "mlp"]).optional().meta({ description: "part to count", unset: "all" }),
+  least: z.int().min(1).default(2).meta({ description: "fewest dimensions of a tensor" }),
+  isShort: z.boolean().optional().meta({ description: "print the number alone" }),
+  out: namedField("folder", "folder to write").optional(),
+});
+
+/** All that there is of the verb. */
+const count: Verb<typeof schema, { tensors: number; notes: string[]; warnings: string[] }> = {
+  name: "count",
+  description: "Count the tensors of a model.",
+  schema,
+  fetch: "stream",
+  options: { threads: "physical cores", memory: "256MB" },
+  async run({ model, part = "", least }, { folder, onProgress }) {
+    const { tensors } = await openCheckpoint(model, { base: folder ?? "." });
+    onProgress?.({ phase: "counting", done: 1, total: 2, unit: "steps" });
+    const all = [...tensors.values()].filter(({ name, shape }) => name.includes(part) && shape.length >= least);
+    return { tensors: all.length, notes: ["counted headers alone"], warnings: [] };
+  },
+  show: ({ tensors }, { model }) => [
+    {
+      kind: "table",
+      what: "model",
+      title: "tensors:",
+      columns: ["model", "tensors"],
+      rows: [[model, String(tensors)]],
+    },
+  ],
+  terminal: {
+    groups: { "Models:": ["model"], "Counting:": ["part", "least", "isShort"], "Output:": ["out"] },
+    flags: { isShort: { flag: "short" } },
+    closing: (_, { model }) => [`Counted ${model}`],
+  },
+};
+
+const root = temporaryFolder();
+await writeTiny(`${root}/tiny`, { layers: 2 });
+const { tensors } = await openCheckpoint(`${root}/tiny`);
+const matrices = [...tensors.values()].filter(({ shape }) => shape.length > 1).length;
+const mlp = [...tensors.values()].filter(({ name, shape }) => shape.length > 1 && name.includes("mlp")).length;
+
+afterEach(() => void vi.restoreAllMocks());
+
+const program = () => {
+  const command = new Command("layergraft").exitOverride().configureOutput({ writeErr: () => undefined });
+  verbCommand(count)(command);
+  return command;
+};
+const help = () => program().commands[0]?.helpInformation() ?? "";
+
+/** What the command prints. */
+async function printed(...args: string[]) {
+  const texts = { stdout: "", stderr: "" };
+  for (const stream of ["stdout", "stderr"] as const) {
+    vi.spyOn(process[stream], "write").mockImplementation((text) => {
+      texts[stream] += text;
+      return true;
+    });
+  }
+  await program().parseAsync(["count", ...args], { from: "user" });
+  vi.restoreAllMocks();
+  return texts;
+}
+
+describe("a verb that is added in one file", () => {
+  it("is a command, with flags, help, output and JSON", async () => {
+    expect(help()).toMatch(/--model <source> +model whose tensors are counted/);
+    expect(help()).toMatch(/--short +print the number alone/);
+    expect(help()).toMatch(/-o, --out <folder>/);
+    expect(help()).toMatch(/Counting:\n +--part/);
+    const { stdout, stderr } = await printed("--model", `${root}/tiny`, "--part", "mlp");
+    expect(stdout).toBe(`tensors:\nmodel${" ".repeat(root.length)}  tensors\n${root}/tiny  ${mlp}\n`);
+    expect(stderr).toContain(`note: counted headers alone\nCounted ${root}/tiny\n`);
+    const { stdout: json } = await printed("--model", `${root}/tiny`, "--json", "--quiet");
+    expect(JSON.parse(json)).toEqual({ tensors: matrices, notes: ["counted headers alone"], warnings: [] });
+    await expect(printed("--model", "a", "--least", "0")).rejects.toThrow("It must be at least 1.");
+    await expect(printed("--least", "1")).rejects.toThrow("required option '--model <source>' not specified");
+  });
+
+  it("is a function, whose options are last", async () => {
+    const call = verbFunction(count);
+    expect(await call({ model: "tiny" }, { folder: root })).toMatchObject({ tensors: matrices });
+    expect((await call({ model: "tiny", least: 1 }, { folder: root })).tensors).toBe(tensors.size);
+    await expect(call({ model: "tiny", part: "head" as "mlp" })).rejects.toMatchObject({
+      problems: ["part: must be one of norm, mlp"],
+    });
+  });
+
+  it("is a form and a job of the studio", async () => {
+    const { fields } = verbReference(count as unknown as Verb);
+    expect(fields.map(({ name, type, required }) => [name, type, required])).toEqual([
+      ["model", "source", true],
+      ["part", "`norm`, `mlp`", false],
+      ["least", "whole number", false],
+      ["isShort", "true or false", false],
+      ["out", "folder", false],
+    ]);
+    const controls = { signal: new AbortController().signal, onProgress: () => undefined };
+    const place = { project: root };
+    expect(await runJob(count as unknown as Verb, { model: "tiny" }, {}, place, controls)).toEqual({
+      notes: ["counted headers alone"],
+      figures: [
+        { kind: "table", title: "tensors:", columns: ["model", "tensors"], rows: [["tiny", String(matrices)]] },
+      ],
+    });
+  });
+
+  it("is a step of an experiment, with a key, progress and notes", async () => {
+    const [notes, shares]: [string[], [number, string][]] = [[], []];
+    const result = await runStep(
+      count,
+      { model: "sha256:1" },
+      {
+        ...{ folder: root, folders: { "sha256:1": `${root}/tiny` }, settings: { folder: root, allowCode: false } },
+        note: (text) => void notes.push(text),
+        onProgress: (share, what) => void shares.push([share, what]),
+        checkInputs: async () => undefined,
+      },
+    );
+    expect({ tensors: result.tensors, notes, shares }).toEqual({
+      ...{ tensors: matrices, notes: ["counted headers alone"] },
+      shares: [[0.5, "counting"]],
+    });
+    const key = verbKey(count, { model: "sha256:1", out: "a" });
+    expect(key).toMatch(/^count-[\da-f]{30}$/);
+    expect(verbKey(count, { model: "sha256:1", out: "b" })).toBe(key);
+    expect(verbKey(count, { model: "sha256:2" })).not.toBe(key);
+  });
+
+  it("is on the pages of the docs", async () => {
+    expect(verbSection(count as unknown as Verb)).toContain("| `part` | `norm`, `mlp` | all | part to count |");
+    const pages = await commandPages((args) =>
+      args[0] === "count" ? help() : "  count  count the tensors of a model\n",
+    );
+    expect(pages[0]?.text).toContain("## count\n\n```text\nUsage: layergraft count");
+  });
+});
