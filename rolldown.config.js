@@ -70,6 +70,11 @@ const main = {
           test: /src\/verbs\/(extract|measure|neurons|sources|suggest|train|train-show|train-preview|hand-over|verify)\.ts$/,
           includeDependenciesRecursively: false,
         },
+        {
+          name: "card",
+          test: /src\/merge\/card\/(card-report|sentences|open-check)\.ts$/,
+          includeDependenciesRecursively: false,
+        },
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },
         { name: "merge", test: /src\/(merge\/(recipe|plan|methods|output)|figures\/strip)/ },

@@ -324,16 +324,9 @@ function isOfRecipe(error: unknown): error is LayergraftError {
   return error instanceof LayergraftError && ["recipe", "mismatch", "checkpoint", "usage"].includes(error.code);
 }
 
-/**
- * Checks whether the weights of a model are what its card says, by a sample of their rows.
- * @param model a folder, or the name of a model on the hub
- * @throws CheckpointError or FormatError if the model cannot be read
- * @throws HubError if the hub cannot be reached; a source that it refuses is a verdict
- * @throws CancelledError if the signal fires
- */
+/** See `open-check.ts`. */
 export const checkCard = (model: string, options: CardOptions): Promise<CardCheck> =>
   new CardChecker(options).check(model);
 
-/** What `checkCard` would compare, and the bytes that it would fetch. */
 export const planCard = async (model: string, options: CardOptions): Promise<CardPlan> =>
   (await new CardChecker(options).prepare(model)).plan;

@@ -10,8 +10,8 @@ import type { SourceRecipe } from "../methods/method.js";
 import { isOwnMethod } from "../recipe/own-methods.js";
 import { mapSources, type RecipeInput, sourcesOf } from "../recipe/recipe.js";
 import { parseRecipe } from "../recipe/recipe-file.js";
+import { CARD } from "./open-check.js";
 
-const CARD = "README.md";
 /** Cards have a few kilobytes; those with large tables a few hundred. */
 const MAX_CARD_BYTES = 1_000_000;
 /** A recipe of a hundred slices has 20 kB. */
@@ -50,9 +50,6 @@ export interface Card {
   /** Models on the hub that its front matter names as bases. */
   readonly bases: readonly string[];
 }
-
-/** @param folder of the model's files */
-export const hasCard = (folder: string): Promise<boolean> => exists(join(folder, CARD));
 
 /** The card of a model; programs that load models leave it out of the cache. */
 async function fileOf(folder: string, access: HubAccess | undefined): Promise<string | undefined> {
