@@ -94,6 +94,7 @@ export const verifyVerb: Verb<typeof verifySchema, VerifyResult, Progress, Verif
   ],
   plan: {
     description: "print what would be compared and how much would be downloaded",
+    title: ({ model }) => `Model card of ${model}`,
     async run(input, controls) {
       const { model } = input;
       const isCard = await isByCard(model, controls.folder);
