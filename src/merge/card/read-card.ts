@@ -105,26 +105,37 @@ interface Block {
   readonly text: string;
 }
 
-const FENCE = /^([ \t>]*)(`{3,}|~{3,})[^`]*$/;
+const FENCE = /^([ \t>]*)(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
+/** Languages of blocks that may be recipes. */
+const LANGUAGES = ["", "yaml", "yml", "json", "text", "txt", "plaintext"];
 /** A key that every mergekit configuration or recipe has at its left edge. */
 const RECIPE = /^["']?(merge_method|method|slices|models|modules|experts|layer_slices)["']?[ \t]*:|^\{/m;
 
 /** Code blocks that look like recipes. */
 function blocksOf(lines: readonly string[]): Block[] {
   const blocks: Block[] = [];
-  let open: { readonly line: number; readonly margin: string; readonly fence: string; text: string[] } | undefined;
+  let open:
+    | {
+        readonly line: number;
+        readonly margin: string;
+        readonly fence: string;
+        readonly language: string;
+        text: string[];
+      }
+    | undefined;
   for (const [i, line] of lines.entries()) {
-    const [, margin = "", fence = ""] = FENCE.exec(line) ?? [];
+    const [, margin = "", fence = "", language = ""] = FENCE.exec(line) ?? [];
     if (!open) {
-      if (fence !== "") open = { line: i + 1, margin, fence, text: [] };
+      if (fence !== "") open = { line: i + 1, margin, fence, language, text: [] };
       continue;
     }
-    if (!fence.startsWith(open.fence)) {
+    if (!fence.startsWith(open.fence) || language !== "") {
       open.text.push(line.startsWith(open.margin) ? line.slice(open.margin.length) : line);
       continue;
     }
     const text = open.text.join("\n");
-    if (text.length <= MAX_BLOCK_CHARACTERS && RECIPE.test(text)) blocks.push({ line: open.line, text });
+    const isSettings = LANGUAGES.includes(open.language.toLowerCase());
+    if (isSettings && text.length <= MAX_BLOCK_CHARACTERS && RECIPE.test(text)) blocks.push({ line: open.line, text });
     open = undefined;
   }
   return blocks;
