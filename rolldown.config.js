@@ -67,7 +67,13 @@ const main = {
         // A command loads its own verb, and not those that other rooms load with it.
         {
           name: verbChunk,
-          test: /src\/verbs\/(extract|measure|neurons|sources|suggest|train|train-show|train-preview|hand-over)\.ts$/,
+          debugName: "a verb",
+          test: /src\/verbs\/(extract|measure|neurons|sources|suggest|train|train-show|train-preview|hand-over|verify)\.ts$/,
+          includeDependenciesRecursively: false,
+        },
+        {
+          name: "card",
+          test: /src\/merge\/card\/(card-report|sentences|open-check)\.ts$/,
           includeDependenciesRecursively: false,
         },
         // What every merge reads, in two files in place of one for each set of entries that shares it.

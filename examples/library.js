@@ -2,7 +2,7 @@ import { analyze, evaluate, openModel, planMerge, train, verify } from "layergra
 
 const plan = await planMerge({ method: "swap", task: "math-expert", language: "swahili-expert", bottom: 2, top: 0 });
 await plan.write({ out: "my-merge", onProgress: ({ phase, done, total }) => console.log(phase, done, "of", total) });
-const { verified } = await verify("my-merge");
+const { verified } = await verify({ model: "my-merge" });
 
 const model = await openModel("my-merge");
 const problem = "Asha alikuwa na ndizi tisa. Asha aliuza ndizi saba. Asha ana ndizi ngapi sasa?";

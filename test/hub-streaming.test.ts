@@ -176,7 +176,7 @@ describe("without the command line", () => {
     const plan = await planMerge({ method: "swap", task: "org/task", language: "org/language" });
     await plan.write({ out: at("library-swap") });
     expect(digests("library-swap")).toEqual(await swappedHere());
-    expect((await verify(at("library-swap"))).verified).toBe(true);
+    expect((await verify({ model: at("library-swap") })).verified).toBe(true);
     expect((await diff("org/task", at("task"))).identical).toBe(true);
     expect((await inspect("org/task")).layers).toBe(LAYERS);
     const kept = readdirSync(home, { recursive: true }).filter((name) => String(name).endsWith(".safetensors"));

@@ -15,8 +15,9 @@ export const sameFields: [
   Same<keyof written.SuggestInput, keyof inferred.SuggestInput>,
   Same<keyof written.MeasureInput, keyof inferred.MeasureInput>,
   Same<keyof written.NeuronsInput, keyof inferred.NeuronsInput>,
+  Same<keyof written.VerifyInput, keyof inferred.VerifyInput>,
   Same<keyof writtenPlan.PlanInput, keyof inferredPlan.PlanInput>,
-] = [true, true, true, true, true, true, true, true];
+] = [true, true, true, true, true, true, true, true, true];
 
 export const taken = (recipe: written.RecipeInput, run: written.RunInput, plan: writtenPlan.PlanInput) =>
   [recipe, run, plan] satisfies [inferred.RecipeInput, inferred.RunInput, inferredPlan.PlanInput];

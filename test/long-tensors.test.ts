@@ -83,7 +83,7 @@ async function merge(method: string, recipe: RecipeInput) {
   const out = join(folder, method);
   const verified = await withShortArrays(MOST, async () => {
     await (await planMerge(recipe)).write({ out, threads: 1 });
-    return verify(out);
+    return verify({ model: out });
   });
   expect(verified).toMatchObject({ verified: true, tensors: SHAPES.length });
 }

@@ -75,7 +75,7 @@ it.each(RECIPES)("%s merges a module as a tensor outside the layers", async (nam
       .filter((tensor) => !tensor.startsWith("dense."))
       .sort(),
   );
-  expect((await verify(modules)).verified).toBe(true);
+  expect((await verify({ model: modules })).verified).toBe(true);
   if (name !== "soup") return;
   const values = await Promise.all(
     [1, 2].map(async (one) => {

@@ -84,7 +84,9 @@ describe("a method of a user", () => {
       expect(/Pass --allow-code/.test(stderr), command).toBe(/^(merge|verify)/.test(command));
     }
     expect("ran" in globalThis).toBe(false);
-    await expect(verify(at("agreed"), { allowCode: true })).rejects.toThrow(/agreement\.js changed since the plan/);
+    await expect(verify({ model: at("agreed"), allowCode: true })).rejects.toThrow(
+      /agreement\.js changed since the plan/,
+    );
     writeFileSync(at("agreement.js"), code);
   });
 

@@ -71,7 +71,12 @@ describe("planMerge", () => {
     expect(result).toMatchObject({ out: at("swap"), bytesWritten: summary.bytesToWrite, resumed: false });
     const bytes = summary.bytesToRead + summary.bytesToWrite;
     expect(seen.at(-1)).toMatchObject({ done: bytes, total: bytes, unit: "bytes" });
-    expect(await verify(at("swap"))).toMatchObject({ verified: true, tensors: 75, deviations: [], files: [] });
+    expect(await verify({ model: at("swap") })).toMatchObject({
+      verified: true,
+      tensors: 75,
+      deviations: [],
+      files: [],
+    });
   });
 
   test("opens a plan that was saved as JSON and rejects other values", async () => {

@@ -90,6 +90,7 @@ export {
   type TrainProgress,
   type TrainResult,
   train,
+  type VerifyInput,
   type VerifyOptions,
   type VerifyResult,
   verify,

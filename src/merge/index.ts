@@ -4,7 +4,7 @@ export { METHODS } from "./methods/index.js";
 export { type SourceRecipe, sourceField } from "./methods/method.js";
 export { STATISTICS, type StatisticsKind } from "./methods/source-fields.js";
 export { type SwapRecipe, swapInWords, swapOwners } from "./methods/swap.js";
-export { PLAN_FORMAT, type PlanSource, type Step } from "./model-plan.js";
+export { PLAN_FORMAT, type PlanSource, PROVENANCE_FILE, type Step } from "./model-plan.js";
 export { isOnFactors } from "./plan/factor-sources.js";
 export { openPlan } from "./plan/open-plan.js";
 export { withDType } from "./plan/output-dtypes.js";

@@ -6,6 +6,7 @@ import { neuronsVerb } from "./neurons.js";
 import { suggestVerb } from "./suggest.js";
 import { trainVerb } from "./train.js";
 import type { Verb } from "./verb.js";
+import { verifyVerb } from "./verify.js";
 
 export const VERBS: readonly Verb[] = [
   trainVerb,
@@ -14,4 +15,5 @@ export const VERBS: readonly Verb[] = [
   measureVerb,
   neuronsVerb,
   extractVerb,
+  verifyVerb,
 ] as unknown as readonly Verb[];

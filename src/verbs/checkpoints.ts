@@ -7,26 +7,9 @@ import {
 } from "../formats/checkpoint/index.js";
 import { usageError } from "../kit/index.js";
 import { type Explanation, explainMerge } from "../merge/analysis/index.js";
-import { type Verification, type VerifyOptions as VerifySettings, verifyOutput } from "../merge/output/index.js";
 import { type CheckpointComparison, compareCheckpoints } from "../tensor/measurements/index.js";
 import type { StreamOptions } from "../tensor/streaming/index.js";
 import { type FolderOptions, hubOf } from "./options.js";
-
-/** Options of `verify`. */
-export interface VerifyOptions extends Omit<VerifySettings, keyof FolderOptions>, FolderOptions {}
-
-/** Result of `verify`. */
-export interface VerifyResult extends Verification {}
-
-/**
- * Verifies a merged model bit for bit: computes every tensor again from the sources and compares.
- * @param folder a folder that layergraft wrote
- * @throws LayergraftError if the folder has no layergraft.json, or a source is missing or changed
- * @throws CancelledError if the signal fires
- */
-export async function verify(folder: string, options: VerifyOptions = {}): Promise<VerifyResult> {
-  return verifyOutput(folder, { ...options, hub: hubOf(options) });
-}
 
 /** Result of `inspect`. */
 export interface InspectResult extends Inspection {

@@ -10,9 +10,6 @@ export {
   explain,
   type InspectResult,
   inspect,
-  type VerifyOptions,
-  type VerifyResult,
-  verify,
 } from "./checkpoints.js";
 export {
   type EvaluateOptions,
@@ -33,6 +30,7 @@ export type {
   RunInput,
   Source,
   SuggestInput,
+  VerifyInput,
 } from "./inputs.js";
 export { type MeasureOptions, type MeasureResult, measure } from "./measure.js";
 export {
@@ -51,3 +49,4 @@ export { type PushOptions, push } from "./push.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
 export { type SuggestOptions, type SuggestResult, suggest } from "./suggest.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";
+export { type VerifyOptions, type VerifyResult, verify } from "./verify.js";

@@ -8,6 +8,7 @@ import type { extractSchema } from "./extract.js";
 import type { measureSchema } from "./measure.js";
 import type { neuronsSchema } from "./neurons.js";
 import type { suggestSchema } from "./suggest.js";
+import type { verifySchema } from "./verify.js";
 
 export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
 export type { RunInput } from "../train/index.js";
@@ -29,3 +30,6 @@ export type MeasureInput = AsWritten<z.input<typeof measureSchema>>;
 
 /** What `neurons` takes. */
 export type NeuronsInput = AsWritten<z.input<typeof neuronsSchema>>;
+
+/** What `verify` takes. */
+export type VerifyInput = AsWritten<z.input<typeof verifySchema>>;

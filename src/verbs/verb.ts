@@ -130,6 +130,8 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   detail?(progress: P): string;
   /** What `--json` prints. Default: the result. */
   json?(result: Result, seconds: number): unknown;
+  /** Whether the command fails by its result. Default: it does not. */
+  isFailed?(result: Result): boolean;
   /** Lines on stderr at the end. @param time how long it took, in words */
   closing?(result: Result, input: Input, time: string): readonly string[];
   /** The folder that `--push` pushes. */
@@ -141,8 +143,8 @@ export interface FlagSpelling {
   readonly flag?: string;
   /** What is in the help in place of a value. Default: by the field's type. */
   readonly value?: string;
-  /** How the text of a flag is read: a file with one text per line. Default: as the field's type says. */
-  readonly read?: "texts";
+  /** How the text of a flag is read: a file with one text per line, or ID=PLACE, repeatable. Default: as the field's type says. */
+  readonly read?: "texts" | "places";
   /** Default: the field's description. */
   readonly help?: string;
 }

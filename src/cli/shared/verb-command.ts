@@ -1,6 +1,6 @@
 // The command of a verb: its flags, help and completion, progress, notes and output, all from the verb.
 import type { Command } from "commander";
-import { Argument, type Option } from "commander";
+import { Argument, InvalidArgumentError, type Option } from "commander";
 import type { z } from "zod";
 import { type Shown, type ShownProgress, shownLines } from "../../figures/index.js";
 import { type Progress, usageError } from "../../kit/index.js";
@@ -121,6 +121,7 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   if (name === "out") option.short = "-o";
   if (name === "out") option.flags = `-o, ${option.flags}`;
   if (choices) return option.choices(choices);
+  if (read === "places") return option.argParser(parsePlace);
   if (read !== undefined) return option;
   const check = (given: unknown) => checkSchema(verb.schema.shape[name], given).problems[0];
   if (isNamed) return option.argParser(parseNamed);
@@ -129,6 +130,13 @@ function optionOf(verb: Verb, field: SchemaField): Option {
     checked([text], check);
     return addToList(text, earlier);
   });
+}
+
+function parsePlace(text: string, earlier: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  const equals = text.indexOf("=");
+  if (equals < 1 || equals === text.length - 1)
+    throw new InvalidArgumentError("It must be ID=FOLDER, such as task=./math.");
+  return { ...earlier, [text.slice(0, equals)]: text.slice(equals + 1) };
 }
 
 /** Words of a schema with its fields as flags: `energy` in backticks is --energy. */
@@ -220,6 +228,7 @@ async function printResult(
   { input, flags, start, said }: { input: Input; flags: Flags; start: number; said: ReadonlySet<string> },
 ): Promise<void> {
   const { terminal } = verb;
+  if (terminal.isFailed?.(result)) process.exitCode = 1;
   const seconds = () => (performance.now() - start) / 1000;
   for (const warning of result.warnings) if (!said.has(warning)) warn(warning);
   const pushed = async (): Promise<Awaited<ReturnType<typeof pushResult>>> =>

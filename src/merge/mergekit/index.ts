@@ -1,1 +1,1 @@
-export { parseMergekit, readMergekit } from "./read-mergekit.js";
+export { parseMergekit, readMergekit, readMergekitText } from "./read-mergekit.js";

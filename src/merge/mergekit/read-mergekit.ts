@@ -41,13 +41,30 @@ export async function readMergekit(
   hub?: HubAccess,
   reading: MergekitReading = {},
 ): Promise<MergekitRecipe | undefined> {
-  const text = await readSettingsText(file, "recipe");
+  return readMergekitText(await readSettingsText(file, "recipe"), file, hub, reading);
+}
+
+/**
+ * The same of a text.
+ * @param file for messages
+ * @param places where the models of the text are; what it throws ends the call. Default: what the text says
+ */
+export async function readMergekitText(
+  text: string,
+  file: string,
+  hub: HubAccess | undefined,
+  {
+    places = (models) => models,
+    ...reading
+  }: MergekitReading & { readonly places?: (models: readonly string[]) => readonly string[] } = {},
+): Promise<MergekitRecipe | undefined> {
   const opened = await open(text, file, reading);
   if (!opened) return undefined;
-  const depths = await Promise.all(opened.models.map((model) => depthOf(model, hub)));
+  const models = places(opened.models);
+  const depths = await Promise.all(models.map((model) => depthOf(model, hub)));
   // Slices of models of other depths do not cover them.
   const layers = new Set(depths.filter((depth) => depth !== undefined)).size === 1 ? depths[0] : undefined;
-  const tensors = /\bfilter\b/.test(text) ? await tensorsOf(opened.models, hub) : undefined;
+  const tensors = /\bfilter\b/.test(text) ? await tensorsOf(models, hub) : undefined;
   return opened.translate({ layers, tensors }).translated;
 }
 

@@ -144,8 +144,8 @@ async function readDocument(folder: string): Promise<z.output<typeof provenanceS
     const reason = (await isFile(folder))
       ? `${folder} is a file. Pass a folder that layergraft wrote; GGUF files do not keep what they were made of.`
       : (await exists(folder))
-        ? `${folder} has no readable ${PROVENANCE_FILE}, so it cannot be verified. Only layergraft outputs can.`
-        : `There is no folder ${folder}. Pass the folder of a merge; if it is on the hub, download it first.`;
+        ? `${folder} has no readable ${PROVENANCE_FILE}, so it cannot be verified. Only layergraft outputs can, and models with a recipe in their model card.`
+        : `There is no folder ${folder}. Pass the folder of a merge, or the name of a model on the hub, such as org/model.`;
     throw new LayergraftError("provenance", reason, { file }, error);
   });
   return parse(json, file);

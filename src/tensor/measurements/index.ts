@@ -8,6 +8,7 @@ export {
   type MeasureOptions,
   measureAll,
   measuredSources,
+  measurementsFor,
   measuringBytes,
   measuringPrograms,
   placeholders,

@@ -115,6 +115,20 @@ function needsOf(measurement: Measurement): readonly string[] {
   return [...cut, ...valuesOf(measurement).flatMap(measurementsOf)];
 }
 
+/** The measurements that values need, with those that these need, in their order. */
+export function measurementsFor(values: readonly Value[], measurements: readonly Measurement[]): Measurement[] {
+  const byId = new Map(measurements.map((one) => [one.id, one]));
+  const needed = new Set<string>();
+  const add = (id: string) => {
+    if (needed.has(id)) return;
+    needed.add(id);
+    const one = byId.get(id);
+    if (one) for (const before of needsOf(one)) add(before);
+  };
+  for (const value of values) for (const id of measurementsOf(value)) add(id);
+  return measurements.filter(({ id }) => needed.has(id));
+}
+
 export interface MeasureOptions extends Omit<RunOptions, "phase"> {
   /** Results of an interrupted run. */
   readonly known?: Measured | undefined;

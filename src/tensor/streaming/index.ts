@@ -3,7 +3,7 @@ export { Tally } from "./job-kinds.js";
 export { requireKernelMemory } from "./kernel-memory.js";
 export type { LowRankFactors } from "./low-rank.js";
 export { guardCode, runCode } from "./own-code.js";
-export { blockRowsOf, countBytes, cutIntoPieces, rowsMatter } from "./pieces.js";
+export { blockRowsOf, countBytes, cutIntoPieces, isDivisible, rowsMatter } from "./pieces.js";
 export {
   type ElementRange,
   type EncodeJob,

@@ -157,8 +157,16 @@ const rounded: Maker<WriteJob | CompareJob> =
       return [nonFinite, made, ...keptSums({ ...pair, rounded: kept, roundedBase })];
     };
     const stored = as ? bytesOf(converter().decode(as, bytes)) : bytes;
-    return { parts: [{ bytes: stored, to, at: from * bytesPerElement(requireRounded(to.dtype)) }], counts };
+    const place = job.kind === "write" ? placeInSample(job, from) : from;
+    return { parts: [{ bytes: stored, to, at: place * bytesPerElement(requireRounded(to.dtype)) }], counts };
   };
+
+/** Which of the elements that are read an element is, from 0. */
+function placeInSample({ sampled }: WriteJob, at: number): number {
+  const before = sampled?.filter(({ end }) => end <= at) ?? [];
+  const begin = sampled?.[before.length]?.begin ?? 0;
+  return before.reduce((sum, one) => sum + one.end - one.begin, at - begin);
+}
 
 /** Counts values or scales that are not finite. */
 const encoded: Maker<EncodeJob> =

@@ -5,6 +5,7 @@ import { bytesPerElement } from "../../kit/index.js";
 import {
   type CompareCopyJob,
   type CopyJob,
+  type ElementRange,
   type Evaluation,
   evaluationsOf,
   type Job,
@@ -87,8 +88,16 @@ export function lengthOf(job: Job): number {
   return isCopy(job) ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);
 }
 
-/** The part of its elements that a job reads, where it does not read all. */
-const withinOf = (job: Job) => (job.kind === "ties" || job.kind === "encode" ? job.within : undefined);
+/** The parts of its elements that a job reads, where it does not read all. */
+const withinOf = (job: Job): readonly ElementRange[] | undefined =>
+  (job.kind === "ties" || job.kind === "encode") && job.within ? [job.within] : job.sampled;
+
+/** Whether parts of a job's rows can be computed without the others. */
+export const isDivisible = (job: Job): boolean =>
+  job.kind !== "low-rank" && !isWhole(job) && !pursuitOf(job) && matrixInLines(job) === undefined;
+
+const isWhole = (job: Job): boolean =>
+  evaluationsOf(job).some((evaluation) => operationsOf(evaluation).some((one) => one.op === "whole-matrix"));
 
 /** Elements of a matrix whose codes lie column by column: its pieces are whole matrices, as parts of them are far apart. */
 const matrixInLines = (job: Job): number | undefined =>
@@ -103,15 +112,13 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
     const block = blockOf(job);
     const length = lengthOf(job);
     const whole = Math.max(1, Math.floor((isCopy(job) ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
-    const isWhole = evaluationsOf(job).some((evaluation) =>
-      operationsOf(evaluation).some((one) => one.op === "whole-matrix"),
-    );
     const matrix = matrixInLines(job);
     const cut = matrix === undefined ? whole : Math.ceil(whole / matrix) * matrix;
-    const step = job.kind === "low-rank" || isWhole ? length : pursuitOf(job) ? block : cut;
-    const { begin: from, end } = withinOf(job) ?? { begin: 0, end: length };
-    for (let begin = from; begin < end; begin += step) {
-      pieces.push({ job: index, begin, end: Math.min(begin + step, end) });
+    const step = job.kind === "low-rank" || isWhole(job) ? length : pursuitOf(job) ? block : cut;
+    for (const { begin: from, end } of withinOf(job) ?? [{ begin: 0, end: length }]) {
+      for (let begin = from; begin < end; begin += step) {
+        pieces.push({ job: index, begin, end: Math.min(begin + step, end) });
+      }
     }
   });
   return pieces;
@@ -126,7 +133,7 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
   let written = 0;
   for (const job of jobs) {
     if (isCopy(job)) {
-      read += job.kind === "copy" ? job.bytes : 2 * job.bytes;
+      read += (job.kind === "copy" ? job.bytes : 2 * job.bytes) * passesOf(job);
       if (job.kind === "copy") written += job.bytes;
       continue;
     }
@@ -145,7 +152,7 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       const { encoding, value, turn } = job;
       written += encodedBytes(encoding, (passesOf(job) * value.elements) / (turn?.every ?? 1));
     }
-    if (job.kind === "compare") read += job.value.elements * bytesPerValue(job.against.dtype);
+    if (job.kind === "compare") read += passesOf(job) * job.value.elements * bytesPerValue(job.against.dtype);
   }
   return { read, written };
 }
@@ -155,7 +162,7 @@ function passesOf(job: Job): number {
   if (job.kind === "low-rank") return MAX_PASSES;
   if (job.kind === "joint" && job.every) return SAMPLE_RUN / job.every;
   const within = withinOf(job);
-  return within ? (within.end - within.begin) / (evaluationsOf(job)[0]?.elements ?? 1) : 1;
+  return within ? within.reduce((sum, { begin, end }) => sum + end - begin, 0) / Math.max(1, lengthOf(job)) : 1;
 }
 
 /** Share of a term's rows that are not those of another term in the same place. */

@@ -177,6 +177,11 @@ export function remembered<T extends object, R>(compute: (of: T) => R): (of: T) 
 
 interface Named {
   readonly name: string;
+  /**
+   * Only these elements (bytes of a copy) are read, in whole rows, ascending: a sample. What is computed of them is written without
+   * gaps. Default: all.
+   */
+  readonly sampled?: readonly ElementRange[];
 }
 
 interface OfValue extends Named {
@@ -311,10 +316,8 @@ export interface GramJob extends Named {
 }
 
 /** The largest magnitude of each stretch of `width` elements of each row. Reports a Float64Array per piece. */
-export interface MaximaJob {
+export interface MaximaJob extends OfValue {
   readonly kind: "maxima";
-  readonly name: string;
-  readonly value: Evaluation;
   readonly width: number;
 }
 

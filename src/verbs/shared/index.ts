@@ -28,4 +28,5 @@ export {
   type WorkOptions,
   withHub,
 } from "../verb.js";
+export { verifyVerb } from "../verify.js";
 export { type MemoryRow, type MemoryTable, memoryTable } from "./memory-table.js";
