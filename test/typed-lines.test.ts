@@ -18,7 +18,12 @@ const files = readdirSync(SOURCES, { recursive: true, encoding: "utf8" })
   .map((name) => ({ name, text: readFileSync(join(SOURCES, name), "utf8") }));
 
 /** What stands for a value of these expressions; others are one word. */
-const SAMPLES: Readonly<Record<string, string>> = { experts: "math=x --expert language=y", kind: "gram" };
+const SAMPLES: Readonly<Record<string, string>> = {
+  experts: "math=x --expert language=y",
+  kind: "gram",
+  "String(share)": "0.02",
+  "String(seed)": "0",
+};
 
 // Loaded before the first test, which would wait for all of them.
 for (const name of COMMANDS.keys()) await buildProgram(name, true);
