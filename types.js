@@ -192,7 +192,7 @@ const sections = [
 ];
 writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);
 const plan = [
-  'import type { LayerSelection, Parameter, Source } from "../verbs/inputs.js";',
+  'import type { Json, LayerSelection, Parameter, Source } from "../verbs/inputs.js";',
   fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
 ];
 writeFileSync(join(folder, "experiment", "inputs.d.ts"), `${plan.join("\n\n")}\n`);

@@ -74,13 +74,13 @@ describe("tensors that are called as members of every object", () => {
             "--expert",
             "task=a",
             "--expert",
-            "__proto__=b",
+            "constructor=b",
             "--out",
             "analysis",
             "--quiet",
           );
           const { experts } = readJson(home, "analysis", "analysis.json");
-          expect(experts).toEqual(["task", "__proto__"]);
+          expect(experts).toEqual(["task", "constructor"]);
 
           await run(home, "swap", "--base", "base", "--task", "a", "--language", "b", "--out", "swap", "--quiet");
           await run(home, "soup", "--model", "a", "--model", "b", "--out", "soup", "--quiet");

@@ -47,6 +47,8 @@ export function formatPath(path: Path): string {
 export function checkSchema<T extends z.ZodType>(schema: T, value: unknown, base: Path = []): Checked<z.output<T>> {
   const parsed = parseInWords(schema, value);
   if (parsed.success) {
+    const lost = lostName(value);
+    if (lost) return { problems: [{ path: [...base, ...lost], message: `${LOST} is a reserved name` }] };
     carryWritten(value, parsed.data);
     return { value: parsed.data, problems: [] };
   }
@@ -59,6 +61,23 @@ export function checkSchema<T extends z.ZodType>(schema: T, value: unknown, base
   });
   const hinted = problems.map((problem, i) => (i < MAX_HINTS ? withHint(problem, fields) : problem));
   return { problems: hinted.map(under) };
+}
+
+/** A name that zod drops without a word. */
+const LOST = "__proto__";
+
+/** Where a value has that name, to its first hundred levels. */
+function lostName(value: unknown, path: Path = []): Path | undefined {
+  if (typeof value !== "object" || value === null || path.length > MAX_LEVELS) return undefined;
+  if (Object.hasOwn(value, LOST)) return path;
+  const entries: readonly [PropertyKey, unknown][] = Array.isArray(value)
+    ? [...value.entries()]
+    : Object.entries(value);
+  for (const [key, inner] of entries) {
+    const found = typeof inner === "object" ? lostName(inner, [...path, key]) : undefined;
+    if (found) return found;
+  }
+  return undefined;
 }
 
 /** Parses with our messages; for a schema that calls another one. */

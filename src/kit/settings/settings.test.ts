@@ -212,3 +212,15 @@ describe("yamlText", () => {
     expect(yamlText({ a: rule, b: rule })).toBe("a:\n  weight: [0.5, 1]\nb:\n  weight: [0.5, 1]\n");
   });
 });
+
+it("refuses a name that would be dropped without a word, wherever it is", () => {
+  const schema = z.strictObject({ experts: z.record(z.string(), z.string()) });
+  const experts = Object.fromEntries([
+    ["math", "a"],
+    ["__proto__", "b"],
+  ]);
+  expect(checkSchema(schema, { experts })).toEqual({
+    problems: [{ path: ["experts"], message: "__proto__ is a reserved name" }],
+  });
+  expect(checkSchema(schema, { experts: { constructor: "b" } }).value).toEqual({ experts: { constructor: "b" } });
+});
