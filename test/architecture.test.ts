@@ -108,7 +108,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
     ...["TASK_FAMILIES", "taskFileOf"],
   ],
-  export: ["ENCODING_NAMES", "EXPORT_FORMATS", "FILE_TYPE_NAMES"],
+  export: ["EXPORT_FORMATS", "FILE_TYPE_NAMES"],
   "export/llama": ["BACKENDS"],
 };
 

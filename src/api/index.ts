@@ -43,6 +43,7 @@ export {
   type EvaluateResult,
   type ExplainOptions,
   type ExplainResult,
+  type ExportInput,
   type ExportOptions,
   type ExportResult,
   type ExtractInput,

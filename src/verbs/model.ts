@@ -1,5 +1,6 @@
 // A model that generates and scores text: from a folder, an adapter, a recipe or a plan.
 
+import { z } from "zod";
 import {
   brokenModel,
   type Engine,
@@ -20,6 +21,8 @@ import {
   openLlama,
 } from "../export/llama/index.js";
 import { type CallOptions, usageError } from "../kit/index.js";
+import { jsonSchemaOf, writtenAs } from "../kit/settings/index.js";
+import { sourceField } from "../merge/index.js";
 import { type ChatMessage, encodePair, promptEncoder, tokenBeforeText } from "../text/index.js";
 import type { RecipeInput } from "./inputs.js";
 import { type FolderOptions, hubOf } from "./options.js";
@@ -31,6 +34,23 @@ import { MergePlan } from "./plan-merge.js";
  * llama.cpp runs an export in the cache.
  */
 export type ModelInput = string | RecipeInput | MergePlan;
+
+/** An input whose source may be a plan, which has no JSON. */
+export type WithModel<Input extends { readonly source: unknown }> = Omit<Input, "source"> & {
+  /** The model: a folder, `FOLDER+ADAPTER`, a name on the hub, a recipe or its file, or a plan. */
+  readonly source: ModelInput;
+};
+
+const source = sourceField("");
+
+/** A field for a model that is read or run: what recipes take as a source, or a plan. */
+export const modelField = (description: string) =>
+  writtenAs(
+    z.custom<ModelInput>((value) => value instanceof MergePlan || source.safeParse(value).success, {
+      error: "must be a folder, FOLDER+ADAPTER, a recipe or its file, or a plan",
+    }),
+    () => jsonSchemaOf(source),
+  ).meta({ description });
 
 /** Options of `openModel`. `onProgress` reports the bytes of a recipe that are computed, or of an export. */
 export interface OpenModelOptions

@@ -60,7 +60,7 @@ export interface Controls<P extends Progress = Progress, Planned = unknown> exte
 export interface Planning<Input, Planned> {
   /** Help of `--dry-run`. */
   readonly description: string;
-  /** A line above the plan, where the work follows it. */
+  /** A line above the plan, where the work follows it; empty where the plan itself begins with one. */
   title?(input: Input): string;
   run(input: Input, controls: Controls): Promise<Planned>;
   show(planned: Planned, input: Input): readonly Shown[];
@@ -93,6 +93,8 @@ export interface Verb<
   Planned = unknown,
 > {
   readonly name: string;
+  /** Name of its function in the library. Default: that of the verb. */
+  readonly function?: string;
   readonly description: string;
   /** What it takes. Each field has a description, and its default or what holds without it (`unset`). */
   readonly schema: Schema;
@@ -116,7 +118,7 @@ export interface Verb<
 export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   /** The flags by the title of their group in the help: fields, names of `WorkOptions`, `dryRun` and `push`. */
   readonly groups: Readonly<Record<string, readonly string[]>>;
-  /** Where a flag differs from its field. */
+  /** Where a flag or an argument differs from its field. */
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
@@ -139,7 +141,9 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
 export interface FlagSpelling {
   /** Default: the field with dashes. */
   readonly flag?: string;
-  /** What is in the help in place of a value. Default: by the field's type. */
+  /** One letter. */
+  readonly short?: string;
+  /** What is in the help in place of a value; `...` at its end takes several. Default: by the field's type. */
   readonly value?: string;
   /** How the text of a flag is read: a file with one text per line. Default: as the field's type says. */
   readonly read?: "texts";

@@ -77,7 +77,8 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
   for (const field of terminal.positional ?? []) {
     const { description: words = `${file?.kind} file (YAML)`, required = false } =
       fields.find((one) => one.name === field) ?? {};
-    command.addArgument(new Argument(required ? `<${field}>` : `[${field}]`, words.replaceAll("`", "")));
+    const shown = terminal.flags?.[field]?.value ?? field;
+    command.addArgument(new Argument(required ? `<${shown}>` : `[${shown}]`, words.replaceAll("`", "")));
   }
   const top = (field: string) => field.split(".", 1)[0] ?? "";
   const named = new Set(Object.values(terminal.groups).flat());
@@ -98,7 +99,7 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
 
 function optionOf(verb: Verb, field: SchemaField): Option {
   const { name, type, choices } = field;
-  const { value, help, read } = verb.terminal.flags?.[name] ?? {};
+  const { value, help, read, short = name === "out" ? "o" : undefined } = verb.terminal.flags?.[name] ?? {};
   const flag = flagOf(verb, name);
   if (verb.file) {
     const option = fieldOption(field, flag);
@@ -112,14 +113,13 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   const isRepeated = (type.startsWith("list") || isNamed) && read === undefined;
   const described = {
     ...named,
-    description: `${withFlags(verb, named.description)}${isRepeated && help === undefined ? "; repeatable" : ""}`,
+    description: `${withFlags(verb, named.description)}${isRepeated && help === undefined && !value?.endsWith("...") ? "; repeatable" : ""}`,
     ...(field.unset === undefined ? {} : { unset: withFlags(verb, field.unset) }),
   };
   const option = fieldOption(described, flag, value === undefined ? undefined : ` <${value}>`);
   // What is written is asked for in a sentence, as a dry run needs none.
   option.makeOptionMandatory(field.required && !(name === "out" && verb.plan));
-  if (name === "out") option.short = "-o";
-  if (name === "out") option.flags = `-o, ${option.flags}`;
+  if (short !== undefined) Object.assign(option, { short: `-${short}`, flags: `-${short}, ${option.flags}` });
   if (choices) return option.choices(choices);
   if (read !== undefined) return option;
   const check = (given: unknown) => checkSchema(verb.schema.shape[name], given).problems[0];
@@ -164,11 +164,32 @@ async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): 
     }
     return verb.file.read(args[0], fields);
   }
+  return { input: inputFor(verb, await inputOf(verb, flags, args), flags) };
+}
+
+/** The checked input, which needs an output unless only the plan is printed. */
+function inputFor(verb: Verb, input: Input, { dryRun }: Flags): Input {
   const { plan, terminal } = verb;
-  const input = await inputOf(verb, flags, args);
-  if (!plan || terminal.writes === undefined || input.out !== undefined) return { input: checkInput(verb, input) };
-  if (flags.dryRun) return { input: checkInput(verb, { ...input, out: "out" }) };
-  throw usageError(`Missing --out. Pass --out FOLDER to write ${terminal.writes}, or --dry-run to print the plan.`);
+  if (!plan || terminal.writes === undefined || input.out !== undefined) return checkInput(verb, input);
+  if (dryRun) return checkInput(verb, { ...input, out: "out" });
+  const out = (terminal.flags?.out?.value ?? "folder").toUpperCase();
+  throw usageError(`Missing --out. Pass --out ${out} to write ${terminal.writes}, or --dry-run to print the plan.`);
+}
+
+/** Adds flags of a verb to another command, which calls it by `callByFlags`. @param fields of the verb */
+export function withVerbFlags<V>(verb: V, fields: readonly string[]): (command: Command) => Command {
+  const plain = verb as Verb;
+  return (command) => {
+    for (const field of verbFields(plain)) if (fields.includes(field.name)) command.addOption(optionOf(plain, field));
+    return command;
+  };
+}
+
+/** Carries out a verb as its command does, for another command. @param input fields that come from elsewhere than flags */
+export async function callByFlags<V>(verb: V, input: Input, flags: object): Promise<void> {
+  const plain = verb as Verb;
+  const given = { ...(await inputOf(plain, flags as Flags, [])), ...input };
+  await carryOut(plain, { input: inputFor(plain, given, flags as Flags) }, flags as Flags);
 }
 
 /** Runs a verb, or prints its plan. */
@@ -208,8 +229,9 @@ export async function carryOut(verb: Verb, { input, ...places }: Located<Input>,
 function announce(verb: Verb, planned: unknown, input: Input, flags: Flags, said: Set<string>): void {
   const { notes = [], warnings = [] } = Object(planned) as Partial<Noted>;
   if (!verb.plan?.title) return;
-  const title = paletteFor(process.stderr).bold(verb.plan.title(input));
-  info(flags, [title, ...linesOf(verb.plan.show(planned, input), process.stderr), ""].join("\n"));
+  const title = verb.plan.title(input);
+  const shown = linesOf(verb.plan.show(planned, input), process.stderr);
+  info(flags, (title === "" ? shown : [paletteFor(process.stderr).bold(title), ...shown, ""]).join("\n"));
   for (const warning of warnings) warn(warning);
   for (const text of [...notes, ...warnings]) said.add(text);
 }

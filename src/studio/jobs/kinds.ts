@@ -109,8 +109,8 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
     const source = await recipeFile(project, recipe);
-    const options = { source, out: resolve(project, out), type, resume, force, signal, onProgress };
-    const { bytes, notes, warnings } = await exportModel(options);
+    const options = { folder: project, resume, force, signal, onProgress };
+    const { bytes, notes, warnings } = await exportModel({ source, out, type }, options);
     return { bytes, notes: [...notes, ...warnings] };
   },
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {

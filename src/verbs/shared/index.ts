@@ -3,7 +3,7 @@
 export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
 export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
-export { planExport } from "../export.js";
+export { exportVerb } from "../export.js";
 export { extractVerb } from "../extract.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
 export { measureVerb } from "../measure.js";
