@@ -94,10 +94,9 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
   "merge/analysis": [
     // Of an analysis that is there.
     ...["changedRowsOf", "mostChangedRows", "overlapOf", "pageData", "suggestRecipes", "trainingSentences"],
-    "columnName",
   ],
   "merge/extract": [],
-  "merge/output": ["cloneFile", "pushNotes", "writeNotes"],
+  "merge/output": ["cloneFile", "writeNotes"],
   evaluate: [
     ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes", "comparisonVerdict"],
     ...["ownPrompt", "progressDetail", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],

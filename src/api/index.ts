@@ -26,7 +26,6 @@ export type {
   ExecuteOptions as WriteOptions,
   ExecuteResult as WriteResult,
   NonFinite,
-  PushResult,
 } from "../merge/output/index.js";
 export type { ChatMessage } from "../text/index.js";
 export {
@@ -35,6 +34,7 @@ export {
   type AnalyzeResult,
   type Answer,
   analyze,
+  type DiffInput,
   type DiffOptions,
   type DiffResult,
   diff,
@@ -54,6 +54,7 @@ export {
   exportModel,
   extract,
   type GenerateOptions,
+  type InspectInput,
   type InspectResult,
   inspect,
   type MeasureInput,
@@ -71,7 +72,8 @@ export {
   openModel,
   openPlan,
   type PlanMergeOptions,
-  type PushOptions,
+  type PushInput,
+  type PushResult,
   planMerge,
   push,
   type RecipeInput,

@@ -1,9 +1,12 @@
 // Every verb that is a value, in the order of the docs.
 import { analyzeVerb } from "./analyze.js";
+import { diffVerb } from "./diff.js";
 import { exportVerb } from "./export.js";
 import { extractVerb } from "./extract.js";
+import { inspectVerb } from "./inspect.js";
 import { measureVerb } from "./measure.js";
 import { neuronsVerb } from "./neurons.js";
+import { pushVerb } from "./push.js";
 import { suggestVerb } from "./suggest.js";
 import { trainVerb } from "./train.js";
 import type { Verb } from "./verb.js";
@@ -16,4 +19,7 @@ export const VERBS: readonly Verb[] = [
   neuronsVerb,
   extractVerb,
   exportVerb,
+  inspectVerb,
+  diffVerb,
+  pushVerb,
 ] as unknown as readonly Verb[];

@@ -2,18 +2,14 @@
 
 export { type AnalyzeOptions, type AnalyzeResult, analyze } from "./analyze.js";
 export {
-  type DiffOptions,
-  type DiffResult,
-  diff,
   type ExplainOptions,
   type ExplainResult,
   explain,
-  type InspectResult,
-  inspect,
   type VerifyOptions,
   type VerifyResult,
   verify,
 } from "./checkpoints.js";
+export { type DiffOptions, type DiffResult, diff } from "./diff.js";
 export {
   type EvaluateOptions,
   type EvaluateProgress,
@@ -25,16 +21,20 @@ export { type ExportOptions, type ExportResult, exportModel } from "./export.js"
 export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
 export type {
   AnalyzeInput,
+  DiffInput,
   ExportInput,
   ExtractInput,
+  InspectInput,
   MeasureInput,
   NeuronsInput,
+  PushInput,
   RecipeInput,
   RecipeOf,
   RunInput,
   Source,
   SuggestInput,
 } from "./inputs.js";
+export { type InspectResult, inspect } from "./inspect.js";
 export { type MeasureOptions, type MeasureResult, measure } from "./measure.js";
 export {
   type Answer,
@@ -48,7 +48,7 @@ export {
 } from "./model.js";
 export { type NeuronsResult, neurons } from "./neurons.js";
 export { MergePlan, openPlan, type PlanMergeOptions, planMerge } from "./plan-merge.js";
-export { type PushOptions, push } from "./push.js";
+export { type PushResult, push } from "./push.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
 export { type SuggestOptions, type SuggestResult, suggest } from "./suggest.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";

@@ -1,21 +1,77 @@
 import { resolve } from "node:path";
-import { type PushResult, type PushOptions as PushSettings, pushFolder } from "../merge/output/index.js";
-import type { FolderOptions } from "./options.js";
+import { z } from "zod";
+import { formatBytes, plural } from "../kit/printing/index.js";
+import { namedField } from "../kit/settings/index.js";
+import { type PushResult as Pushed, pushFolder, pushNotes } from "../merge/output/index.js";
+import type { PushInput } from "./inputs.js";
+import { callVerb, type Noted, type Verb, type VerbOptions } from "./verb.js";
 
-/** Options of `push`. */
-export interface PushOptions extends Omit<PushSettings, "retryDelay" | "timeout">, Pick<FolderOptions, "folder"> {}
+export const pushSchema = z.strictObject({
+  folder: namedField("folder", "folder of a model or adapter"),
+  name: z.string().meta({ description: "repository on the hub" }),
+  private: z.boolean().optional().meta({ description: "create the repository as private" }),
+  branch: z.string().optional().meta({ description: "branch to push to, created if missing", unset: "main" }),
+  message: z.string().optional().meta({ description: "title of the commit", unset: "names the folder and layergraft's version" }),
+  dryRun: z.boolean().optional().meta({ description: "list what would be sent, and exit" }),
+});
+
+/** What was pushed. */
+export interface PushResult extends Pushed, Noted {}
+
+export const pushVerb: Verb<typeof pushSchema, PushResult> = {
+  name: "push",
+  description:
+    "Push a model or adapter to the Hugging Face hub, as one commit. Creates the repository if it is missing. Files that " +
+    "are there already are not sent again, so repeat an interrupted push to finish it. Needs a token with write " +
+    "access, except with --dry-run: HF_TOKEN, or the one that hf auth login stores.",
+  schema: pushSchema,
+  fetch: "headers",
+  options: {},
+  async run({ folder, ...input }, { folder: from, signal, onProgress }) {
+    const pushed = await pushFolder(from === undefined ? folder : resolve(from, folder), {
+      ...input,
+      signal,
+      onProgress,
+    });
+    const isNew = input.dryRun && pushed.created;
+    const created = isNew ? [`${input.name} does not exist yet, or is private, and would be created`] : [];
+    return { ...pushed, notes: [...created, ...pushNotes(pushed)], warnings: [] };
+  },
+  show({ url, commit, sent, unchanged, removed, bytes }) {
+    const others = [
+      ...(unchanged.length > 0 ? [`${plural(unchanged.length, "file")} unchanged`] : []),
+      ...(removed.length > 0 ? [`${plural(removed.length, "old weight file")} removed`] : []),
+    ];
+    const what = [`${plural(sent.length, "file")} (${formatBytes(bytes)})`, ...others].join(", ");
+    if (commit === null) {
+      const files = [
+        ...sent.map((path) => `send      ${path}`),
+        ...unchanged.map((path) => `unchanged ${path}`),
+        ...removed.map((path) => `remove    ${path}`),
+      ];
+      return [{ kind: "text", lines: [...files, `Would push to ${url}: ${what}`] }];
+    }
+    if (sent.length + removed.length === 0) return [{ kind: "text", lines: [`${url} is already up to date`] }];
+    return [{ kind: "text", lines: [`Pushed to ${url}: ${what}`] }];
+  },
+  terminal: {
+    positional: ["folder", "name"],
+    groups: { "Repository:": ["private", "branch", "message", "dryRun"] },
+    flags: { name: { value: "org/name" }, branch: { value: "name" }, message: { value: "text" } },
+    json: ({ notes: _notes, warnings: _warnings, ...pushed }) => pushed,
+  },
+};
 
 /**
  * Pushes a model or adapter to the Hugging Face hub, as one commit. Large files are streamed. What is there already, also
  * from an interrupted push, is not sent again. Needs a token with write access, as Python's huggingface_hub finds it:
- * `HF_TOKEN`, or the file that `hf auth login` writes.
- * @param source a folder with a model or an adapter. Weights, configuration, tokenizer, model card and `layergraft.json` are
- *   sent, without paths of this machine
+ * `HF_TOKEN`, or the file that `hf auth login` writes. Weights, configuration, tokenizer, model card and `layergraft.json`
+ * are sent, without paths of this machine.
+ * @throws RecipeError if the input is not valid, with every problem
  * @throws LayergraftError with code `hub` if the hub refuses or cannot be reached
  * @throws CheckpointError or FormatError if the folder is not a complete model or adapter
  * @throws CancelledError if the signal fires
  */
-export function push(source: string, options: PushOptions): Promise<PushResult> {
-  const { folder, ...settings } = options;
-  return pushFolder(folder === undefined ? source : resolve(folder, source), settings);
+export function push(input: PushInput, options: VerbOptions = {}): Promise<PushResult> {
+  return callVerb(pushVerb, input, options);
 }

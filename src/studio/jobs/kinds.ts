@@ -4,7 +4,7 @@ import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { type ExperimentProgress, runExperiment } from "../../experiment/report/index.js";
 import { usageError } from "../../kit/index.js";
 import { pageData } from "../../merge/analysis/index.js";
-import { pushNotes, writeNotes } from "../../merge/output/index.js";
+import { writeNotes } from "../../merge/output/index.js";
 import { exportModel, openModel, planMerge, push, suggest } from "../../verbs/index.js";
 import { analyzeVerb, analyzeWithRows, checkInput, withHub } from "../../verbs/shared/index.js";
 import { clip } from "../experiments/summary.js";
@@ -114,9 +114,9 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     return { bytes, notes: [...notes, ...warnings] };
   },
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
-    const options = { folder: project, name: repository, private: isPrivate, signal, onProgress };
-    const pushed = await push(folder, options);
-    return { bytes: pushed.bytes, notes: pushNotes(pushed), url: pushed.url };
+    const target = { folder, name: repository, private: isPrivate };
+    const { bytes, notes, url } = await push(target, { folder: project, signal, onProgress });
+    return { bytes, notes: [...notes], url };
   },
   async experiment({ plan, planDigest, allowCode }, { project }, { signal, onProgress }) {
     const file = await fileOf(project, plan);

@@ -2,12 +2,15 @@
 
 export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
+export { diffVerb } from "../diff.js";
 export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
 export { exportVerb } from "../export.js";
 export { extractVerb } from "../extract.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
+export { inspectVerb } from "../inspect.js";
 export { measureVerb } from "../measure.js";
 export { neuronsVerb } from "../neurons.js";
+export { pushVerb } from "../push.js";
 export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
