@@ -177,6 +177,22 @@ describe("a model", () => {
     expect(await other.generate(`${PROBLEM} Solve:`, { maxNewTokens: 8 })).toEqual(answer);
   });
 
+  test("streams the parts of an answer, and leaves the model free where the loop is left", async () => {
+    const prompt = `${PROBLEM} Solve:`;
+    const wanted = await model.generate(prompt, { maxNewTokens: 8 });
+    const parts: string[] = [];
+    for await (const part of model.stream(prompt, { maxNewTokens: 8 })) parts.push(part);
+    expect({ text: parts.join(""), isInParts: parts.length > 1 }).toEqual({ text: wanted.text, isInParts: true });
+    for await (const part of model.stream(prompt, { maxNewTokens: 8 })) {
+      expect(part).toBe(parts[0]);
+      break;
+    }
+    expect(await model.generate(prompt, { maxNewTokens: 8 })).toEqual(wanted);
+    const stopped = model.stream(prompt, { maxNewTokens: 8, signal: AbortSignal.abort() });
+    await expect(stopped.next()).rejects.toThrow(CancelledError);
+    await expect(model.stream(" ".repeat(20_000)).next()).rejects.toThrow(/tokens, and the context of/);
+  });
+
   test("takes messages through its chat template", async () => {
     const chat = await model.generate([{ role: "user", content: PROBLEM }], { maxNewTokens: 4 });
     const written = await model.generate(`${PROBLEM} Solve:`, { maxNewTokens: 4 });

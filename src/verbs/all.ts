@@ -3,10 +3,12 @@ import { analyzeVerb } from "./analyze.js";
 import { diffVerb } from "./diff.js";
 import { exportVerb } from "./export.js";
 import { extractVerb } from "./extract.js";
+import { generateVerb } from "./generate.js";
 import { inspectVerb } from "./inspect.js";
 import { measureVerb } from "./measure.js";
 import { neuronsVerb } from "./neurons.js";
 import { pushVerb } from "./push.js";
+import { scoreVerb } from "./score.js";
 import { suggestVerb } from "./suggest.js";
 import { trainVerb } from "./train.js";
 import type { Verb } from "./verb.js";
@@ -19,6 +21,8 @@ export const VERBS: readonly Verb[] = [
   neuronsVerb,
   extractVerb,
   exportVerb,
+  generateVerb,
+  scoreVerb,
   inspectVerb,
   diffVerb,
   pushVerb,

@@ -19,11 +19,13 @@ export {
 } from "./evaluate.js";
 export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
 export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
+export { type AnswerOptions, type GeneratedAnswer, type GenerateResult, generate } from "./generate.js";
 export type {
   AnalyzeInput,
   DiffInput,
   ExportInput,
   ExtractInput,
+  GenerateInput,
   InspectInput,
   MeasureInput,
   NeuronsInput,
@@ -31,6 +33,7 @@ export type {
   RecipeInput,
   RecipeOf,
   RunInput,
+  ScoreInput,
   Source,
   SuggestInput,
 } from "./inputs.js";
@@ -49,6 +52,7 @@ export {
 export { type NeuronsResult, neurons } from "./neurons.js";
 export { MergePlan, openPlan, type PlanMergeOptions, planMerge } from "./plan-merge.js";
 export { type PushResult, push } from "./push.js";
+export { type ContinuationLogprob, type NextToken, type ScoreResult, type ScoreTextsOptions, score } from "./score.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
 export { type SuggestOptions, type SuggestResult, suggest } from "./suggest.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";

@@ -7,10 +7,12 @@ import type { analyzeSchema } from "./analyze.js";
 import type { diffSchema } from "./diff.js";
 import type { exportSchema } from "./export.js";
 import type { extractSchema } from "./extract.js";
+import type { generateSchema } from "./generate.js";
 import type { inspectSchema } from "./inspect.js";
 import type { measureSchema } from "./measure.js";
 import type { neuronsSchema } from "./neurons.js";
 import type { pushSchema } from "./push.js";
+import type { scoreSchema } from "./score.js";
 import type { suggestSchema } from "./suggest.js";
 
 export type { RecipeInput, SourceRecipe as Source } from "../merge/index.js";
@@ -45,3 +47,9 @@ export type DiffInput = AsWritten<z.input<typeof diffSchema>>;
 
 /** What `push` takes. */
 export type PushInput = AsWritten<z.input<typeof pushSchema>>;
+
+/** What `generate` takes. */
+export type GenerateInput = AsWritten<z.input<typeof generateSchema>>;
+
+/** What `score` takes. */
+export type ScoreInput = AsWritten<z.input<typeof scoreSchema>>;

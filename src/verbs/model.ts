@@ -173,9 +173,52 @@ export class Model {
     const answers = await this.#engine.generate(encoded, {
       ...rest,
       maxNewTokens,
-      onText: onText && ((index, text) => onText(text, index)),
+      onText,
     });
     return answers.map((answer, index) => this.#answerOf(answer, index));
+  }
+
+  /**
+   * Answers a prompt as `generate` does, in parts of the text as they are made, in whole characters. Leaving the loop ends
+   * the answer.
+   * @returns the whole answer, for those who take the parts by `next`
+   * @throws as `generate`
+   */
+  async *stream(
+    prompt: string | readonly ChatMessage[],
+    { signal, ...options }: Omit<GenerateOptions, "onText"> = {},
+  ): AsyncGenerator<string, Answer, undefined> {
+    const left = new AbortController();
+    const parts: string[] = [];
+    let isDone = false;
+    let wake = () => {};
+    const answer = this.generate(prompt, {
+      ...options,
+      signal: signal ? AbortSignal.any([signal, left.signal]) : left.signal,
+      onText(text) {
+        parts.push(text);
+        wake();
+      },
+    });
+    const ended = answer.then(
+      () => undefined,
+      () => undefined,
+    );
+    void ended.then(() => {
+      isDone = true;
+      wake();
+    });
+    try {
+      while (!isDone || parts.length > 0) {
+        const part = parts.shift();
+        if (part !== undefined) yield part;
+        else await new Promise<void>((resolve) => (wake = resolve));
+      }
+      return await answer;
+    } finally {
+      left.abort();
+      await ended;
+    }
   }
 
   /**

@@ -11,7 +11,10 @@ export const pushSchema = z.strictObject({
   name: z.string().meta({ description: "repository on the hub" }),
   private: z.boolean().optional().meta({ description: "create the repository as private" }),
   branch: z.string().optional().meta({ description: "branch to push to, created if missing", unset: "main" }),
-  message: z.string().optional().meta({ description: "title of the commit", unset: "names the folder and layergraft's version" }),
+  message: z
+    .string()
+    .optional()
+    .meta({ description: "title of the commit", unset: "names the folder and layergraft's version" }),
   dryRun: z.boolean().optional().meta({ description: "list what would be sent, and exit" }),
 });
 

@@ -52,6 +52,8 @@ export interface Controls<P extends Progress = Progress, Planned = unknown> exte
   readonly started?: Date | undefined;
   /** How notes say that a field is set. Default: as in a file. */
   readonly say?: SayField | undefined;
+  /** Of a verb that streams: called with each part of a text as it is made, in whole characters, and the index of its prompt. */
+  readonly onPart?: ((text: string, prompt: number) => void) | undefined;
   /** Called once with what is planned, before the work; what it throws ends the call. */
   readonly onPlan?: ((planned: Planned) => void) | undefined;
 }
@@ -107,6 +109,8 @@ export interface Verb<
   readonly file?: InputFile<z.output<Schema>>;
   /** How models on the hub are read: their headers alone, as streams of their weights, or as files. */
   readonly fetch: HubAccess["fetch"];
+  /** Whether it calls `onPart` while it works. Default: false. */
+  readonly streams?: boolean;
   /** Which of `WorkOptions` it has, with their help; of threads and memory, the default in words. */
   readonly options: { readonly [K in keyof WorkOptions]?: string };
   run(input: z.output<Schema>, controls: Controls<P, Planned>): Promise<Result>;
@@ -116,7 +120,7 @@ export interface Verb<
   readonly terminal: Terminal<z.output<Schema>, Result, P>;
 }
 
-/** What only the command line needs of a verb. Its words, and those of help, have fields in backticks, for their flags. */
+/** What only the command line needs of a verb. Its words, and those of help and notes, have fields in backticks, for their flags. */
 export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   /** The flags by the title of their group in the help: fields, names of `WorkOptions`, `dryRun` and `push`. */
   readonly groups: Readonly<Record<string, readonly string[]>>;
@@ -124,9 +128,9 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
-  /** Required fields that the command asks for in a sentence. @param command quotes a command as a person types it */
+  /** Fields that the command asks for in a sentence, if it has one. @param command quotes a command as a person types it */
   readonly missing?: Readonly<
-    Record<string, (given: Readonly<Record<string, unknown>>, command: typeof commandLine) => string>
+    Record<string, (given: Readonly<Record<string, unknown>>, command: typeof commandLine) => string | undefined>
   >;
   /** Fields that do in place of a file. */
   readonly least?: readonly string[];
@@ -153,8 +157,13 @@ export interface FlagSpelling {
   readonly short?: string;
   /** What is in the help in place of a value; `...` at its end takes several. Default: by the field's type. */
   readonly value?: string;
-  /** How the text of a flag is read: a file with one text per line, words with commas, JSON. Default: as the field's type says. */
-  readonly read?: "texts" | "list" | "json";
+  /**
+   * How the text of a flag is read: a file with one text per line, with prompts or with token ids, words with commas, JSON.
+   * Default: as the field's type says.
+   */
+  readonly read?: "texts" | "prompts" | "tokens" | "list" | "json";
+  /** A further flag, with a file of more values. */
+  readonly file?: { readonly flag: string; readonly read: "prompts"; readonly help: string };
   /** Default: the field's description. */
   readonly help?: string;
 }

@@ -79,7 +79,7 @@ export function add(program: Command): void {
           const [reply] = await engine.generate([tokens], {
             ...samplingOf(flags),
             signal: answering.signal,
-            onText: (_, text) => {
+            onText: (text) => {
               answer += text;
               if (!flags.json) write(process.stdout, visible(text));
             },

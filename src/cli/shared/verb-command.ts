@@ -12,6 +12,7 @@ import {
   type Controls,
   checkInput,
   type FieldText,
+  type FlagSpelling,
   type Located,
   type Noted,
   type Verb,
@@ -37,7 +38,7 @@ import {
   withCommonOptions,
   workOptions,
 } from "./output.js";
-import { parseJson, readTexts } from "./prompt-files.js";
+import { parseJson, readPrompts, readTexts, readTokenFile } from "./prompt-files.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
 import { attributeOf, checked, fieldOption, readValue } from "./recipe-flags.js";
 
@@ -53,7 +54,7 @@ interface Extra {
   /** Does something else, if the flags say so. */
   readonly instead?: (located: Located<never>, flags: Flags) => Promise<boolean>;
   /** Further controls of the verb. @param clear removes the progress, to print something else */
-  readonly controls?: (flags: Flags, clear: () => void) => object;
+  readonly controls?: (flags: Flags, clear: () => void, input: never) => object;
   /** Prints the result in another form, if the flags say so. */
   readonly printed?: (result: never, input: never, flags: Flags) => Promise<boolean>;
 }
@@ -99,7 +100,11 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
     command.optionsGroup(title);
     for (const name of names) {
       const own = fields.filter((field) => (name === "*" ? !named.has(top(field.name)) : top(field.name) === name));
-      for (const field of own) command.addOption(optionOf(verb, field));
+      for (const field of own) {
+        command.addOption(optionOf(verb, field));
+        const { file } = terminal.flags?.[field.name] ?? {};
+        if (file) command.option(`--${file.flag} <file>`, file.help);
+      }
       if (own.length > 0) continue;
       if (extra?.flags?.[name]) extra.flags[name](command);
       else if (name === "push") withPushOptions(command);
@@ -125,7 +130,11 @@ function optionOf(verb: Verb, field: SchemaField): Option {
     return option;
   }
   const named = { ...field, ...(help === undefined ? {} : { description: help }) };
-  if (type === "true or false") return fieldOption(named, flag, "");
+  if (type === "true or false") {
+    // Of what --no-x negates, the default is that it is.
+    const { default: _, unset: __, ...bare } = named;
+    return fieldOption(flag.startsWith("no-") ? bare : named, flag, "");
+  }
   const isNamed = /^(?:sources|folders) by name$/.test(type);
   const isRepeated = (type.startsWith("list") || isNamed) && read === undefined;
   const described = {
@@ -164,6 +173,11 @@ function withFlags(verb: Verb, words: string): string {
   );
 }
 
+/** What reads the file of a flag. */
+const READERS: Readonly<Partial<Record<NonNullable<FlagSpelling["read"]>, (file: string) => Promise<unknown>>>> = {
+  ...{ texts: readTexts, prompts: readPrompts, tokens: readTokenFile },
+};
+
 /** The fields that flags and arguments give. */
 async function inputOf(verb: Verb, flags: Flags, args: readonly string[]): Promise<Input> {
   const { positional = [], flags: spelled = {} } = verb.terminal;
@@ -175,7 +189,11 @@ async function inputOf(verb: Verb, flags: Flags, args: readonly string[]): Promi
       return [field, flags[attributeOf(flag.slice("no-".length))] === false ? false : undefined];
     const value = flags[attributeOf(flag)];
     if (value instanceof Map) return [field, Object.fromEntries(value)];
-    return [field, spelled[field]?.read === "texts" && value !== undefined ? await readTexts(String(value)) : value];
+    const { read, file } = spelled[field] ?? {};
+    const more = file && flags[attributeOf(file.flag)];
+    if (more !== undefined) return [field, [...((value ?? []) as string[]), ...(await readPrompts(String(more)))]];
+    const reader = read && READERS[read];
+    return [field, reader && value !== undefined ? await reader(String(value)) : value];
   });
   return Object.fromEntries((await Promise.all(entries)).filter(([, value]) => value !== undefined));
 }
@@ -201,11 +219,15 @@ async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): 
 function inputFor(verb: Verb, input: Input, { dryRun }: Flags): Input {
   const { plan, terminal } = verb;
   for (const [field, words] of Object.entries(terminal.missing ?? {}))
-    if (input[field] === undefined) throw usageError(words(input, commandLine));
+    if (input[field] === undefined) requireNothing(words(input, commandLine));
   if (!plan || terminal.writes === undefined || input.out !== undefined) return checkInput(verb, input);
   if (dryRun) return checkInput(verb, { ...input, out: "out" });
   const out = (terminal.flags?.out?.value ?? "folder").toUpperCase();
   throw usageError(`Missing --out. Pass --out ${out} to write ${terminal.writes}, or --dry-run to print the plan.`);
+}
+
+function requireNothing(missing: string | undefined): void {
+  if (missing !== undefined) throw usageError(missing);
 }
 
 /** Adds flags of a verb to another command, which calls it by `callByFlags`. @param fields of the verb */
@@ -241,7 +263,7 @@ export async function carryOut(
     ({ onNote, onProgress, clear = () => undefined, ...controls }) => {
       const note = (text: string) => {
         said.add(text.replace(/^(?:note|warning): /, ""));
-        onNote?.(text);
+        onNote?.(withFlags(verb, text));
       };
       const update = (progress: Progress) => {
         const shown: ShownProgress & Progress = {
@@ -254,7 +276,13 @@ export async function carryOut(
       const given = Object.keys(options).flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]]));
       const work = Object.fromEntries(given) as WorkOptions;
       const hub = hubAccess(verb.fetch, { signal: controls.signal, onProgress, ...(onNote ? { onNote } : {}) });
-      const own = { onNote: note, onProgress: update, onPlan, say: asFlag, ...extra?.controls?.(flags, clear) };
+      const own = {
+        onNote: note,
+        onProgress: update,
+        onPlan,
+        say: asFlag,
+        ...extra?.controls?.(flags, clear, input as never),
+      };
       return verb.run(input, { ...places, ...controls, ...work, ...own, hub });
     },
     terminal.waitsFor,
@@ -299,7 +327,7 @@ async function printResult(
     const lines = linesOf(verb.show(result, input, seconds()), process.stdout);
     if (lines.length > 0) print(lines);
   }
-  for (const note of result.notes) if (!said.has(note)) info(flags, `note: ${note}`);
+  for (const note of result.notes) if (!said.has(note)) info(flags, `note: ${withFlags(verb, note)}`);
   for (const line of terminal.closing?.(result, input, elapsed(start)) ?? []) info(flags, withFlags(verb, line));
   if (flags.json) return;
   const { push } = await pushed();
