@@ -4,8 +4,8 @@ import type { Engine } from "../engine/index.js";
 import { FILE_TYPE_NAMES } from "../export/index.js";
 import { BACKENDS } from "../export/llama/index.js";
 import { usageError } from "../kit/index.js";
-import { formatBytes, formatDuration } from "../kit/printing/index.js";
-import { Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
+import { formatDuration } from "../kit/printing/index.js";
+import { factsOf, Model, type ModelInput, type OpenModelOptions, openModel } from "./model.js";
 import type { Controls, FlagSpelling } from "./verb.js";
 
 /** What can be run. */
@@ -95,13 +95,6 @@ export function checkSampling({ temperature, topK, topP }: z.output<z.ZodObject<
   throw usageError(
     "top-p and top-k need a temperature above 0, as greedy answers are all the same; set one, such as 0.7",
   );
-}
-
-/** What runs a model, and why. @param computed bytes that were merged for it */
-export function factsOf(model: Model, computed: number): string[] {
-  const { name, reason } = model.backend;
-  if (name === "llama") return [`${Model.engineOf(model).program} (${reason})`];
-  return [`embedded engine (${reason})`, ...(computed > 0 ? [`${formatBytes(computed)} merged`] : [])];
 }
 
 /** Opens a model, runs some work with it, closes it. What runs it, and how it was read, are notes. */

@@ -7,7 +7,7 @@ import type { PushInput } from "./inputs.js";
 import { callVerb, type Noted, type Verb, type VerbOptions } from "./verb.js";
 
 export const pushSchema = z.strictObject({
-  folder: namedField("folder", "folder of a model or adapter"),
+  source: namedField("folder", "folder of a model or adapter"),
   name: z.string().meta({ description: "repository on the hub" }),
   private: z.boolean().optional().meta({ description: "create the repository as private" }),
   branch: z.string().optional().meta({ description: "branch to push to, created if missing", unset: "main" }),
@@ -30,8 +30,8 @@ export const pushVerb: Verb<typeof pushSchema, PushResult> = {
   schema: pushSchema,
   fetch: "headers",
   options: {},
-  async run({ folder, ...input }, { folder: from, signal, onProgress }) {
-    const pushed = await pushFolder(from === undefined ? folder : resolve(from, folder), {
+  async run({ source, ...input }, { folder, signal, onProgress }) {
+    const pushed = await pushFolder(folder === undefined ? source : resolve(folder, source), {
       ...input,
       signal,
       onProgress,
@@ -58,9 +58,14 @@ export const pushVerb: Verb<typeof pushSchema, PushResult> = {
     return [{ kind: "text", lines: [`Pushed to ${url}: ${what}`] }];
   },
   terminal: {
-    positional: ["folder", "name"],
+    positional: ["source", "name"],
     groups: { "Repository:": ["private", "branch", "message", "dryRun"] },
-    flags: { name: { value: "org/name" }, branch: { value: "name" }, message: { value: "text" } },
+    flags: {
+      source: { value: "folder" },
+      name: { value: "org/name" },
+      branch: { value: "name" },
+      message: { value: "text" },
+    },
     json: ({ notes: _notes, warnings: _warnings, ...pushed }) => pushed,
   },
 };

@@ -51,13 +51,13 @@ async function runPush(
   { push: name = "", private: isPrivate, ...common }: PushFlags,
 ): Promise<PushResult> {
   const result = await runWithProgress(common, ({ signal, onProgress }) =>
-    push({ folder, name, private: isPrivate }, { signal, onProgress }),
+    push({ source: folder, name, private: isPrivate }, { signal, onProgress }),
   );
   for (const note of result.notes) info(common, `note: ${note}`);
   return result;
 }
 
 export function printPush(result: Pushed): void {
-  for (const figure of plainFigures(pushVerb.show({ ...result, notes: [], warnings: [] }, { folder: "", name: "" }, 0)))
+  for (const figure of plainFigures(pushVerb.show({ ...result, notes: [], warnings: [] }, { source: "", name: "" }, 0)))
     if (figure.kind === "text") print(figure.lines);
 }

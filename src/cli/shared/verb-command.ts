@@ -84,7 +84,7 @@ function flagOf({ file, terminal: { flags = {} } }: Verb, field: string): string
 }
 
 function declared(program: Command, verb: Verb, extra?: Extra): Command {
-  const { name, description, plan, options, terminal, file } = verb;
+  const { name, description, options, terminal, file } = verb;
   const fields = verbFields(verb);
   const command = program.command(name).description(description);
   for (const field of terminal.positional ?? []) {
@@ -94,6 +94,14 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
     const shown = terminal.flags?.[field]?.value ?? field;
     command.addArgument(new Argument(required && !isAsked ? `<${shown}>` : `[${shown}]`, words.replaceAll("`", "")));
   }
+  addFlags(command, verb, extra);
+  return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
+}
+
+/** Adds the flags of a verb by their groups. */
+function addFlags(command: Command, verb: Verb, extra?: Extra): void {
+  const { plan, options, terminal } = verb;
+  const fields = verbFields(verb);
   const top = (field: string) => field.split(".", 1)[0] ?? "";
   const named = new Set(Object.values(terminal.groups).flat());
   for (const [title, names] of Object.entries(terminal.groups)) {
@@ -113,7 +121,26 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
       else command.option(`--${name}`, withFlags(verb, options[name as "force" | "resume"] ?? ""));
     }
   }
-  return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
+}
+
+/** Fields that a command of the terminal shares with verbs. */
+export interface Fields<Schema extends z.ZodObject> extends Pick<Verb<Schema>, "name" | "schema" | "options"> {
+  readonly terminal: Pick<Verb["terminal"], "groups" | "flags">;
+}
+
+/** Adds the flags of fields by their groups, and those of every command. */
+export function withFields<Schema extends z.ZodObject>(command: Command, fields: Fields<Schema>): Command {
+  addFlags(command, fields as unknown as Verb);
+  return withCommonOptions(command);
+}
+
+/** The checked fields that flags give. */
+export async function fieldsIn<Schema extends z.ZodObject>(
+  fields: Fields<Schema>,
+  flags: object,
+): Promise<z.output<Schema>> {
+  const given = await inputOf(fields as unknown as Verb, flags as Flags, []);
+  return checkInput(fields, given);
 }
 
 const threadsHelp = (unset = "") =>

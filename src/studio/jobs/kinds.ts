@@ -114,7 +114,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     return { bytes, notes: [...notes, ...warnings] };
   },
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
-    const target = { folder, name: repository, private: isPrivate };
+    const target = { source: folder, name: repository, private: isPrivate };
     const { bytes, notes, url } = await push(target, { folder: project, signal, onProgress });
     return { bytes, notes: [...notes], url };
   },

@@ -10,11 +10,11 @@ export { answerText, type GenerateControls, generateVerb, promptTitle } from "..
 export { handOverVerb, startHandedOver } from "../hand-over.js";
 export { inspectVerb } from "../inspect.js";
 export { measureVerb } from "../measure.js";
+export { factsOf } from "../model.js";
 export {
   backendFields,
   checkSampling,
   FASTER,
-  factsOf,
   MODEL_FLAGS,
   SOURCE,
   samplingFields,
