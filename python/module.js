@@ -16,28 +16,34 @@ const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCas
 /** @param {string} name */
 const pascal = (name) => `_${snake(name)}`.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 
-const KEYWORDS = new Set(
-  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield".split(
-    " ",
-  ),
-);
+const KEYWORDS =
+  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield";
+/** What a result has as a mapping; a field of that name gets an underscore, as one of a keyword does. */
+const MAPPING = "clear copy fromkeys get items keys pop popitem setdefault update values";
+const TAKEN = new Set(`${KEYWORDS} ${MAPPING}`.split(" "));
 /** @param {string} name */
-const identifier = (name) => (KEYWORDS.has(snake(name)) ? `${snake(name)}_` : snake(name));
+const identifier = (name) => (TAKEN.has(snake(name)) ? `${snake(name)}_` : snake(name));
 
 /** @param {string} text */
 const quote = (text) => JSON.stringify(text);
 
 /** @typedef {{ [field: string]: any }} Schema */
 
-/** The type of what a schema accepts. @param {Schema} schema @returns {string} */
-function typeOf(schema) {
-  const { const: only, enum: values, anyOf, oneOf, type, items, title, additionalProperties } = schema;
+/**
+ * The type of what a schema accepts.
+ * @param {Schema} schema
+ * @param {string} name of a type for its fields
+ * @param {Map<string, string>} classes by name: such types
+ * @returns {string}
+ */
+function typeOf(schema, name, classes) {
+  const { const: only, enum: values, anyOf, oneOf, type, items, title, properties, additionalProperties } = schema;
   if (title === "source") return "Source";
   if (only !== undefined) return literal([only]);
   if (Array.isArray(values)) return literal(values);
   const variants = anyOf ?? oneOf;
-  if (variants) return union(variants.map(typeOf));
-  if (Array.isArray(type)) return union(type.map((one) => typeOf({ ...schema, type: one })));
+  if (variants) return union(variants.map((one) => typeOf(one, name, classes)));
+  if (Array.isArray(type)) return union(type.map((one) => typeOf({ ...schema, type: one }, name, classes)));
   switch (type) {
     case "string":
       return "str";
@@ -50,12 +56,38 @@ function typeOf(schema) {
     case "null":
       return "None";
     case "array":
-      return `Sequence[${items ? typeOf(items) : "Any"}]`;
+      return `Sequence[${items ? typeOf(items, name, classes) : "Any"}]`;
     case "object":
-      return `Mapping[str, ${additionalProperties && typeof additionalProperties === "object" ? typeOf(additionalProperties) : "Any"}]`;
+      if (properties) return fieldsOf(schema, name, classes);
+      return `Mapping[str, ${additionalProperties && typeof additionalProperties === "object" ? typeOf(additionalProperties, name, classes) : "Any"}]`;
     default:
       return "Any";
   }
+}
+
+/** A type for a mapping with known fields. @param {Schema} schema @param {string} name @param {Map<string, string>} classes */
+function fieldsOf({ properties, description }, name, classes) {
+  let own = name;
+  for (let i = 2; classes.has(own); i++) own = `${name}${i}`;
+  classes.set(own, "");
+  const fields = Object.entries(properties).map(([field, one]) => {
+    const type = typeOf(/** @type {Schema} */ (one), `${name}${pascal(field)}`, classes);
+    const words = wordsOf(/** @type {Schema} */ (one));
+    return { field, type, words };
+  });
+  const isPlain = fields.every(({ field }) => /^[a-z_]\w*$/i.test(field) && !KEYWORDS.split(" ").includes(field));
+  const body = isPlain
+    ? [
+        `class ${own}(TypedDict, total=False):`,
+        ...(description ? [docstring(description, "    "), ""] : []),
+        ...fields.flatMap(({ field, type, words }) => [
+          `    ${field}: ${type}`,
+          ...(words ? [docstring(words, "    ")] : []),
+        ]),
+      ].join("\n")
+    : `${own} = TypedDict("${own}", {${fields.map(({ field, type }) => `${quote(field)}: ${quote(type)}`).join(", ")}}, total=False)`;
+  classes.set(own, `${body}\n`);
+  return own;
 }
 
 /** @param {unknown} value */
@@ -158,8 +190,10 @@ export async function pythonModule() {
       ]),
   );
   const results = new Results(checker);
+  /** @type {Map<string, string>} */
+  const inputs = new Map();
   const functions = VERBS.map((/** @type {any} */ verb) =>
-    functionOf(verb, verbJsonSchema(verb), exported.get(verb.function ?? verb.name), results),
+    functionOf(verb, verbJsonSchema(verb), exported.get(verb.function ?? verb.name), results, inputs),
   );
   const names = VERBS.map((/** @type {any} */ verb) => snake(verb.function ?? verb.name));
   const errors = errorClasses(library);
@@ -168,7 +202,7 @@ export async function pythonModule() {
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from ._call import OnProgress, Result, call
 
@@ -176,7 +210,7 @@ Source: TypeAlias = "str | Mapping[str, Any]"
 """A folder, FOLDER+ADAPTER, the name of a model on the hub, or a recipe."""
 
 
-${[...results.classes.values()].join("\n\n")}
+${[...inputs.values(), ...results.classes.values()].join("\n\n")}
 
 ${functions.join("\n\n")}`;
   const init = `"""Merge fine-tuned language models.
@@ -185,13 +219,13 @@ Every function is a verb of layergraft: what it takes are the fields of its comm
 """
 
 from ._call import LayergraftError, OnProgress, Progress, Result
-from ._verbs import Source, ${[...results.classes.keys(), ...names].sort().join(", ")}
+from ._verbs import Source, ${[...inputs.keys(), ...results.classes.keys(), ...names].sort().join(", ")}
 from .errors import ${errors
     .map(({ name }) => name)
     .sort()
     .join(", ")}
 
-__all__ = [${["LayergraftError", "OnProgress", "Progress", "Result", "Source", ...results.classes.keys(), ...names, ...errors.map(({ name }) => name)].sort().map(quote).join(", ")}]
+__all__ = [${["LayergraftError", "OnProgress", "Progress", "Result", "Source", ...inputs.keys(), ...results.classes.keys(), ...names, ...errors.map(({ name }) => name)].sort().map(quote).join(", ")}]
 `;
   const classes = `"""Errors of layergraft by what they are about; each has a \`code\` and \`where\`."""
 
@@ -225,8 +259,8 @@ const OPTIONS = {
   resume: ["bool", ""],
 };
 
-/** @param {any} verb @param {Schema} schema @param {any} symbol @param {Results} results */
-function functionOf(verb, { properties, required = [] }, symbol, results) {
+/** @param {any} verb @param {Schema} schema @param {any} symbol @param {Results} results @param {Map<string, string>} inputs */
+function functionOf(verb, { properties, required = [] }, symbol, results, inputs) {
   const name = verb.function ?? verb.name;
   if (!symbol) throw new Error(`the library exports no ${name}`);
   const [signature] = results.checker.getTypeOfSymbol(symbol).getCallSignatures();
@@ -236,7 +270,7 @@ function functionOf(verb, { properties, required = [] }, symbol, results) {
   const { positional = [] } = verb.terminal;
   const isRequired = (/** @type {string} */ field) => required.includes(field);
   const fields = Object.entries(properties).map(([field, one]) => {
-    const written = typeOf(one);
+    const written = typeOf(one, `${pascal(name)}${pascal(field)}`, inputs);
     return { field, python: identifier(field), isRequired: isRequired(field), written, words: wordsOf(one) };
   });
   const first = positional.flatMap((/** @type {string} */ one) => fields.filter(({ field }) => field === one));
@@ -277,7 +311,8 @@ ${docstring(text, "    ")}
 
 /** A field's meaning, with its default. @param {Schema} schema */
 function wordsOf({ description = "", default: fallback, unset, title }) {
-  const holds = fallback ?? unset;
+  const isEmpty = typeof fallback === "object" && fallback !== null && Object.keys(fallback).length === 0;
+  const holds = isEmpty ? unset : (fallback ?? unset);
   const kind = title && title !== "source" ? ` (${title})` : "";
   return `${description}${kind}${holds === undefined ? "" : `; default: ${typeof holds === "string" ? holds : JSON.stringify(holds)}`}`;
 }

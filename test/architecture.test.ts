@@ -98,11 +98,13 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
   "merge/extract": [],
   "merge/output": ["cloneFile", "writeNotes"],
   evaluate: [
-    ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes", "comparisonVerdict"],
+    ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
     ...["ownPrompt", "progressDetail", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
     ...["scoreNotes", "scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
   ],
-  "evaluate/scoring": ["isSignificant", "turned"],
+  // What is found in results that are there.
+  "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "leadOf"],
+  "evaluate/scoring": ["turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
     ...["TASK_FAMILIES", "taskFileOf"],
@@ -126,7 +128,7 @@ const LEFT: Readonly<Record<string, readonly string[]>> = {
   "studio/jobs/evaluate.ts": ["hubLoader", "openTasks"],
   "studio/server/evaluations.ts": ["compareResults", "loadLibrary"],
   "studio/server/operations.ts": ["openTasks", "ratingPage", "tallyRatings"],
-  "studio/server/share.ts": ["compareResults"],
+  "studio/server/project-finding.ts": ["compareResults", "together"],
 };
 
 test("commands, the studio and steps of experiments call verbs in place of what these orchestrate", () => {
@@ -168,6 +170,15 @@ test("the command line opens models by verbs", () => {
     return roomOf(file) === "cli"
       ? taken.filter((name) => OPENERS.includes(name)).map((name) => `${file}: ${name}`)
       : [];
+  });
+  expect(wrong).toEqual([]);
+});
+
+test("what is significant is decided by evaluate/findings alone", () => {
+  const wrong = files.flatMap((path) => {
+    const file = relative(SOURCES, path);
+    const isDecider = /^evaluate\/(findings|scoring)\//.test(file);
+    return !isDecider && /\bisSignificant\b/.test(readFileSync(path, "utf8")) ? [file] : [];
   });
   expect(wrong).toEqual([]);
 });

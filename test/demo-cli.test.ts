@@ -149,7 +149,7 @@ describe("the demo of the shipped models", { tags: ["slow"], timeout: 600_000 },
 
   it("begins with the sentences of the result", () => {
     expect(first.stdout.split("\n")[0]).toMatch(
-      /^The layer swap solves \d+\.\d% of the Swahili word problems; the better of the two experts solves \d\.\d%\. That is \d+\.\d points more than the best average \(\S.*, \d+\.\d%\), and \d+\.\d points more than the best other merge \(\S.*, \d+\.\d%\)/,
+      /^The layer swap solves \d+\.\d% of the Swahili word problems, \d+\.\d points above \S.*, the best alternative \(\d+\.\d%; 95% interval of the difference: .*\)\. The best average \(\S.*\) solves \d+\.\d% and the better expert \(\S.*\) solves \d\.\d%\./,
     );
     expect(first.stdout).toMatch(/^Word problems solved, in percent:\n/m);
   });

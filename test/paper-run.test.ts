@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
 import { parse, stringify } from "yaml";
 import { parsePlan } from "../src/experiment/plan/plan-file.js";
-import type { ExperimentReport, ReportTable } from "../src/experiment/report/report-data.js";
+import type { PlanReport, ReportTable } from "../src/experiment/report/report-data.js";
 import type { TensorData } from "../src/formats/safetensors/index.js";
 import { writeByteTokenizer } from "./reference/gguf_tokenizers.js";
 import { decodeValues, encodeValues, temporaryFolder, writeTiny } from "./support/checkpoints.js";
@@ -148,7 +148,7 @@ it("runs in full on tiny models, and reports the paper's tables and every note",
   const outcome = await layergraft(["experiment", "plan.yaml", "run", "--allow-code"], { cwd: root, env });
   expect(outcome).toMatchObject({ status: DONE });
   const folder = join(root, "paper-mgsm-swahili.experiment/report");
-  const report = JSON.parse(readFileSync(join(folder, "report.json"), "utf8")) as ExperimentReport;
+  const report = JSON.parse(readFileSync(join(folder, "report.json"), "utf8")) as PlanReport;
   expect(report.progress).toMatchObject({ failed: 0, left: 0, waiting: 0 });
 
   // Rows and columns as printed, and a number in each cell that the paper fills.

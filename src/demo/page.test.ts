@@ -134,7 +134,9 @@ describe("a demo's page", () => {
   let page: string;
   beforeAll(async () => {
     result = await demoIn(out);
-    page = await drawnPage(await demoPage(result));
+    page = await drawnPage(
+      await demoPage(result, { typed: (command) => `node main.js ${command.replace("layergraft ", "")}` }),
+    );
   });
   const titlesIn = (text: string) => [...text.matchAll(/<h2[^>]*>([^<]*)</g)].map(([, title]) => title);
   const rowsOf = (text: string, title: string) => {
@@ -157,9 +159,7 @@ describe("a demo's page", () => {
     expect(titles.slice(-2)).toEqual(["Where the experts changed", "Start with your own models"]);
     expect(page).toContain(demoAnswer(result));
     expect(page).toContain(MARKS_LEGEND);
-    expect(page).toContain(
-      "<code>npx layergraft swap --task math-expert --language swahili-expert --out merged</code>",
-    );
+    expect(page).toContain("<code>node main.js swap --task math-expert --language swahili-expert --out merged</code>");
   });
 
   it("has the answers of the main table's models to the problems", async () => {

@@ -22,8 +22,17 @@ import {
 import type { DemoResult } from "./run-demo.js";
 import { swapLayersOf } from "./swap.js";
 
+export interface DemoPageOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** A command as it is typed where layergraft was started. Default: as it is. */
+  readonly typed?: ((command: string) => string) | undefined;
+}
+
 /** The page of a finished demo. @throws CancelledError if the signal fires */
-export async function demoPage(result: DemoResult, signal?: AbortSignal): Promise<Page> {
+export async function demoPage(
+  result: DemoResult,
+  { signal, typed = (command) => command }: DemoPageOptions = {},
+): Promise<Page> {
   const { report, status, out } = result;
   const shown = await shownProblems(out);
   const { base, math, language } = MINIATURE_MODELS;
@@ -42,7 +51,7 @@ export async function demoPage(result: DemoResult, signal?: AbortSignal): Promis
       swapSection(await swapLayersOf(status, out), mainRows(result).at(-1)?.bar.about ?? ""),
       ...page.sections,
       changesSection(analysis),
-      START,
+      startSection(typed),
     ].filter(({ figures }) => figures.length > 0),
     footer: `${page.footer} The idea: Bandarkar et al., Layer Swapping for Zero-Shot Cross-Lingual Transfer, arXiv 2410.01335.`,
   };
@@ -150,7 +159,7 @@ const ALLOWED =
   "Each expert was trained in some of the layers only: mathematics in layers 3 to 7, Swahili in the embeddings and layers 0 to 2. " +
   "The figure shows where it was allowed to change, not that experts divide the layers by themselves.";
 
-const START: Section = {
+const startSection = (typed: (command: string) => string): Section => ({
   id: "start",
   title: "Start with your own models",
   lead:
@@ -162,17 +171,17 @@ const START: Section = {
       commands: [
         {
           what: "See which layers would come from which expert",
-          command: `npx ${commandLine`swap --task math-expert --language swahili-expert --dry-run`}`,
+          command: typed(commandLine`swap --task math-expert --language swahili-expert --dry-run`),
         },
         {
           what: "Write the merged model",
-          command: `npx ${commandLine`swap --task math-expert --language swahili-expert --out merged`}`,
+          command: typed(commandLine`swap --task math-expert --language swahili-expert --out merged`),
         },
         {
           what: "Compare methods and layers on your tasks: copy plan.yaml from this folder, name your models in it, and run it",
-          command: `npx ${commandLine`experiment plan.yaml run`}`,
+          command: typed(commandLine`experiment plan.yaml run`),
         },
       ],
     },
   ],
-};
+});

@@ -116,29 +116,29 @@ describe("the main table", () => {
 });
 
 describe("the headline", () => {
-  const start = "The layer swap solves 80.0% of the Swahili word problems; the better of the two experts solves 20.0%.";
+  const others = "The best average (soup by magnitude) solves 30.0% and the better expert (math expert) solves 20.0%.";
+  const alternative = (points: string, score: string) =>
+    `The layer swap solves 80.0% of the Swahili word problems, ${points} TIES, the best alternative (${score}%; 95% interval of the difference: `;
 
-  it("names the lead over the best average and over the best other merge", () => {
+  it("names the lead over the best alternative, and the best average and expert", () => {
     const result = resultsOf(CLEAR, { merges: TIES });
-    expect(demoAnswer(result)).toBe(
-      `${start} That is 50.0 points more than the best average (soup by magnitude, 30.0%), ` +
-        "and 40.0 points more than the best other merge (TIES, 40.0%).",
-    );
+    expect(demoAnswer(result)).toBe(`${alternative("40.0 points above", "40.0")}+10.4 to +58.7; p = 0.016). ${others}`);
     expect(isClear(result)).toBe(true);
-    expect(demoAnswer(resultsOf(CLEAR))).toBe(
-      `${start} That is 50.0 points more than the best average (soup by magnitude, 30.0%).`,
+    expect(demoAnswer(resultsOf(CLEAR))).toMatch(
+      /, 50\.0 points above soup by magnitude, the best alternative \(30\.0%; .*\)\. The better expert \(math expert\) solves 20\.0%\.$/,
     );
   });
 
   it("says where a lead is not significant, and where the swap is behind or equal", () => {
     const close = resultsOf({ ...CLEAR, TIES: 7 }, { merges: TIES });
+    expect(demoAnswer(close)).toContain(alternative("10.0 points above", "70.0"));
     expect(demoAnswer(close)).toMatch(
-      /and 10\.0 points more than .* \(.*, 70\.0%\), not significant at p = [01]\.\d+\.$/,
+      /\)\. It is not significantly above “layer swap, default” and TIES\. The best average /,
     );
     const behind = resultsOf({ ...CLEAR, TIES: 9 }, { merges: TIES });
-    expect(demoAnswer(behind)).toContain("and 10.0 points fewer than the best other merge (TIES, 90.0%)");
+    expect(demoAnswer(behind)).toContain(alternative("10.0 points below", "90.0"));
     const equal = resultsOf({ ...CLEAR, TIES: 8 }, { merges: TIES });
-    expect(demoAnswer(equal)).toContain("and as many as the best other merge (TIES, 80.0%).");
+    expect(demoAnswer(equal)).toContain(alternative("as much as", "80.0").replace(/95%.*/, ""));
     expect([close, behind, equal].map(isClear)).toEqual([false, false, false]);
   });
 

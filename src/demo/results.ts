@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { highest, isAbove } from "../evaluate/findings/index.js";
 import { samplesFile } from "../evaluate/index.js";
-import { isSignificant } from "../evaluate/scoring/index.js";
 import { EVALUATION, type RunEvent, type Store } from "../experiment/index.js";
-import { compareRow, type ExperimentReport, type Lead, type OverviewBar, Sheet } from "../experiment/report/index.js";
-import { formatNumber } from "../figures/index.js";
+import { candidateOf, type OverviewBar, type PlanReport, rowFinding, Sheet } from "../experiment/report/index.js";
+import { type Finding, findingWords, formatNumber, type Lead, listed, sentence } from "../figures/index.js";
 import { Random } from "../kit/index.js";
 import type { DemoResult } from "./run-demo.js";
 import { reportedSwaps } from "./swap.js";
@@ -31,21 +31,18 @@ export interface MainRow {
 
 type Results = Pick<DemoResult, "report" | "status" | "experiment">;
 
-const barsOf = ({ overviews }: ExperimentReport, name: keyof typeof TASKS): readonly OverviewBar[] =>
+const barsOf = ({ overviews }: PlanReport, name: keyof typeof TASKS): readonly OverviewBar[] =>
   overviews.find(({ task }) => task === TASKS[name])?.bars ?? [];
 
 /** The main table, the layer swap last. A row that the plan no longer has is left out. */
 export function mainRows({ report, status, experiment }: Results): MainRow[] {
   const bars = barsOf(report, "sw");
   const english = new Map(barsOf(report, "en").map(({ label, mean }) => [label, mean]));
-  const swaps = reportedSwaps(status).map(({ name }) => name);
   const best = (kind: OverviewBar["kind"]) =>
-    bars.filter((bar) => bar.kind === kind && !bar.isSummary).toSorted((a, b) => b.mean - a.mean)[0];
+    highest(bars.flatMap((bar) => (bar.kind === kind ? [{ ...bar, score: bar.mean }] : [])));
   const [average, merge] = [best("average"), best("merge")];
   const expert = (family: string) => bars.find(({ kind, label }) => kind === "expert" && label === family);
-  const swap = bars.find(
-    ({ models }) => models.length === swaps.length && models.every((name) => swaps.includes(name)),
-  );
+  const swap = swapIn(bars, status);
   const random = bars.find(({ kind, label }) => kind === "control" && label === RANDOM);
   const found: readonly (readonly [name: string, about: string, bar: OverviewBar | undefined])[] = [
     ["base", "both experts start from it", best("base")],
@@ -60,16 +57,14 @@ export function mainRows({ report, status, experiment }: Results): MainRow[] {
     bar ? [{ name, about, bar, english: english.get(bar.label) }] : [],
   );
   if (!swap) return rows;
-  const sheet = new Sheet(status.expansion, experiment.world.facts, status.store);
-  const leads = new Map(
-    compareRow(
-      swap,
-      bars.filter((bar) => bar !== swap),
-      TASKS.sw,
-      sheet,
-    ).map((lead) => [lead.over, lead]),
-  );
+  const leads = new Map(demoFinding({ report, status, experiment })?.leads.map((lead) => [lead.over, lead]));
   return rows.map((row) => ({ ...row, lead: leads.get(row.bar.label) }));
+}
+
+/** The row of the swap that the demo reports. */
+function swapIn<R extends Pick<OverviewBar, "models">>(rows: readonly R[], status: Results["status"]): R | undefined {
+  const swaps = reportedSwaps(status).map(({ name }) => name);
+  return rows.find(({ models }) => models.length === swaps.length && models.every((name) => swaps.includes(name)));
 }
 
 /** `TIES, density 0.5` */
@@ -94,54 +89,52 @@ function span({ low, high }: OverviewBar): string {
 
 const percent = (value: number) => `${formatNumber({ value, scale: "share" })}%`;
 
-/** `49.9 points more than the best average (soup, 37.5%)` */
-function describeLead({ name, about, bar, lead }: MainRow): string {
-  const label = bar.kind === "average" ? bar.label : about;
-  const what = `the ${name} (${label}, ${percent(bar.mean)})`;
-  if (!lead) return `unlike ${what}`;
-  const { difference, pValue = 1 } = lead;
-  if (Math.abs(difference) < 1e-9) return `as many as ${what}`;
-  const points = formatNumber({ value: Math.abs(difference), scale: "share" });
-  const doubt = isSignificant(pValue)
-    ? ""
-    : `, not significant at p = ${formatNumber({ value: pValue, scale: "probability" })}`;
-  return `${points} points ${difference > 0 ? "more" : "fewer"} than ${what}${doubt}`;
+/** What the demo found on the Swahili problems, about the swap; undefined if the plan no longer has it. */
+export function demoFinding({ report, status, experiment }: Results): Finding | undefined {
+  const bars = barsOf(report, "sw").map((bar) => candidateOf({ row: namedRow(bar), mean: bar.mean }));
+  const swap = swapIn(bars, status);
+  const sheet = new Sheet(status.expansion, experiment.world.facts, status.store);
+  return swap && rowFinding(TASKS.sw, bars, sheet, swap);
 }
 
-/** The rows of the best average and of the best other merge. */
-const rivalsIn = (rows: readonly MainRow[]) =>
-  rows.filter(({ bar: { kind } }) => kind === "average" || kind === "merge");
+/** Experts by what the demo calls them. */
+const namedRow = (bar: OverviewBar) => ({ ...bar, entry: EXPERT_OF[bar.entry] ?? bar.entry });
 
-const isBeaten = ({ lead }: MainRow) => lead !== undefined && lead.difference > 0 && isSignificant(lead.pValue);
-
-/** Whether the swap is significantly above every average and other merge, and above random layers. */
+/** Whether the swap is significantly above the best alternative, and above random layers. */
 export function isClear(result: Results): boolean {
-  const rows = mainRows(result);
-  return [...rivalsIn(rows), ...rows.filter(({ bar }) => bar.kind === "control")].every(isBeaten);
+  const finding = demoFinding(result);
+  return finding?.outcome === "above" && !finding.controls.some(({ label }) => label === RANDOM);
 }
 
 /** `Layers drawn at random solve 31.0% on average (10 draws, from 1.6 to 79.6), so it matters which layers are swapped.` */
-function describeControl(row: MainRow): string {
-  const { bar } = row;
-  const found = ` Layers drawn at random solve ${percent(bar.mean)} on average (${bar.count} draws, ${span(bar)})`;
-  return `${found}, so ${isBeaten(row) ? "it matters which layers are swapped" : "any layers would do as well"}.`;
+function describeControl({ bar, lead }: MainRow): string {
+  const found = `Layers drawn at random solve ${percent(bar.mean)} on average (${bar.count} draws, ${span(bar)})`;
+  return `${found}, so ${isAbove(lead) ? "it matters which layers are swapped" : "any layers would do as well"}.`;
 }
 
 /** What happened, in sentences; empty if the plan no longer has the swap. */
 export function demoAnswer(result: Results): string {
+  const finding = demoFinding(result);
+  if (!finding) return "";
+  const words = findingWords(finding, { verb: "solves", of: "of the Swahili word problems" });
+  // Other layers of the swap are in the table.
+  const said = [words.lead, ...(finding.outcome === "above" ? [] : [words.test])].join(" ");
   const rows = mainRows(result);
   const of = (kind: OverviewBar["kind"]) => rows.filter(({ bar }) => bar.kind === kind);
-  const [swap] = of("swap");
-  if (!swap) return "";
-  const [expert] = of("expert").toSorted((a, b) => b.bar.mean - a.bar.mean);
-  const rivals = rivalsIn(rows).map(describeLead).join(", and ");
-  const experts = expert ? `; the better of the two experts solves ${percent(expert.bar.mean)}` : "";
-  return (
-    `The layer swap solves ${percent(swap.bar.mean)} of the Swahili word problems${experts}.` +
-    (rivals === "" ? "" : ` That is ${rivals}.`) +
-    of("control").map(describeControl).join("")
-  );
+  // The alternative is named already.
+  const others = [
+    { what: "best average", row: highest(of("average").map(scored)) },
+    { what: "better expert", row: highest(of("expert").map(scored)) },
+  ].flatMap(({ what, row }) => {
+    if (!row || row.bar.label === finding.alternative?.label) return [];
+    const name = row.bar.kind === "average" ? row.bar.label : row.name;
+    return [`the ${what} (${name}) solves ${percent(row.bar.mean)}`];
+  });
+  const rest = others.length === 0 ? [] : [sentence(`${listed(others)}.`)];
+  return [said, ...rest, ...of("control").map(describeControl)].join(" ");
 }
+
+const scored = (row: MainRow) => ({ ...row, kind: row.bar.kind, score: row.bar.mean });
 
 /** How a model answered: the number and the equation are right, only the number is, or neither. */
 export type Mark = "right" | "wrong equation" | "wrong";

@@ -12,7 +12,7 @@ import {
   Store,
   statusOf,
 } from "../experiment/index.js";
-import { type ExperimentReport, gatherReport, recipeText } from "../experiment/report/index.js";
+import { gatherReport, ofPlan, type PlanReport, recipeText } from "../experiment/report/index.js";
 import { exists, filesOfRun, writeFileAtomically } from "../kit/files/index.js";
 import { LayergraftError } from "../kit/index.js";
 import { plural } from "../kit/printing/index.js";
@@ -35,7 +35,7 @@ export interface DemoResult {
   readonly out: string;
   readonly experiment: Experiment;
   readonly status: ExperimentStatus;
-  readonly report: ExperimentReport;
+  readonly report: PlanReport;
 }
 
 const PLAN = createRequire(import.meta.url).resolve("#demo");
@@ -75,7 +75,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   const recipe = swapRecipe(status, out);
   if (recipe)
     await writeFileAtomically(join(out, "swap.yaml"), recipeText(recipe, "The layer swap that the demo reports."));
-  return { out, experiment, status, report: gatherReport(experiment, status) };
+  return { out, experiment, status, report: ofPlan(gatherReport(experiment, status), "demo") };
 }
 
 /** Writes the demo's folder, unless it is there. The plan comes last, so it means that all is there. */

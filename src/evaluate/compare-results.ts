@@ -7,7 +7,7 @@ import {
   openComparable,
 } from "./results/comparable.js";
 import { holmAdjust } from "./scoring/holm.js";
-import { detectableDifference } from "./scoring/power.js";
+import { detectableDifference, itemsNeeded } from "./scoring/power.js";
 import { type Comparison, compareItems, compareRuns } from "./scoring/scores.js";
 import { answerWords, type Metric } from "./tasks/open-tasks.js";
 
@@ -36,6 +36,11 @@ export interface MethodComparison extends Comparison {
    * undefined where they show none, or nothing is known about the spread.
    */
   readonly detectable: number | undefined;
+  /**
+   * Items with which a true difference of the size that was found is shown with 80% power at 5%, corrected in the same way;
+   * undefined of methods of several runs, and where no number of items is enough.
+   */
+  readonly needed: number | undefined;
 }
 
 export interface TaskComparison extends Omit<ComparableTask, "judging" | "read"> {
@@ -164,20 +169,26 @@ async function compareTask(
   const metrics = shared.filter(({ name }, i) => shared.findIndex((other) => other.name === name) === i);
   if (metrics.length === 0) return "has no metric that is a mean over items in all results";
   const comparisons = metrics.flatMap((metric) => {
-    const found = others.map((runs) => compareMethods(metric, reference, runs, options));
-    const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
-    return found.map(
-      (one, i): MethodComparison => ({
-        method: i + 1,
-        ...one,
-        pAdjusted: adjusted[i],
-        detectable: detectableIn(one, others.length, options.discordance),
-      }),
-    );
+    const found = others.map((runs, i) => ({ method: i + 1, ...compareMethods(metric, reference, runs, options) }));
+    return together(found, options.discordance);
   });
   const tied = Math.max(...runs.map(({ tied = 0 }) => tied));
   const { task, title, protocol, shots, answers } = asked;
   return { task, title, protocol, shots, answers, settings: settingsOfAll(methods.flat()), tied, comparisons };
+}
+
+/** Comparisons that are made together: with Holm's correction for their number. @param discordance as of the options */
+export function together<C extends Comparison & { readonly degrees?: number }>(
+  found: readonly C[],
+  discordance?: number,
+): (C & Pick<MethodComparison, "pAdjusted" | "detectable" | "needed">)[] {
+  const adjusted = holmAdjust(found.map(({ pValue }) => pValue));
+  return found.map((one, i) => ({
+    ...one,
+    pAdjusted: adjusted[i],
+    detectable: detectableIn(one, found.length, discordance),
+    needed: neededFor(one, found.length),
+  }));
 }
 
 /** The settings of all models; where they differ, those of each. */
@@ -222,4 +233,14 @@ function detectableIn(
   const found = detectableDifference({ standardError: interval.deviation, degrees }, { comparisons });
   // Shares differ by at most 1.
   return scale === "share" && found !== undefined && found > 1 ? undefined : found;
+}
+
+function neededFor(
+  { items, difference, discordance, interval, degrees }: Comparison & { readonly degrees?: number },
+  comparisons: number,
+): number | undefined {
+  // More items do not make runs alike.
+  if (degrees !== undefined) return undefined;
+  if (discordance !== undefined) return itemsNeeded(difference, { items, discordance }, { comparisons });
+  return interval && itemsNeeded(difference, { items, standardError: interval.deviation }, { comparisons });
 }

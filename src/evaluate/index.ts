@@ -5,7 +5,7 @@ export { modelBackend, rendererOf } from "./backends/engine-backend.js";
 export { plainAddress, withoutLogin } from "./backends/http.js";
 export { openOpenAI, openServed, readTexts, type ServerOptions } from "./backends/openai.js";
 export { startServer } from "./backends/serve.js";
-export { compareResults, type MethodComparison, type ResultsComparison } from "./compare-results.js";
+export { compareResults, type MethodComparison, type ResultsComparison, together } from "./compare-results.js";
 export { type EvaluateOptions, type Evaluation, evaluate, loadTasks } from "./evaluate.js";
 export { corpusBleu } from "./metrics/bleu.js";
 export { BLEU_TOKENIZERS, type BleuTokenizer, missingTokenizer } from "./metrics/bleu-tokenizers.js";
@@ -22,7 +22,6 @@ export {
 export {
   comparisonLines,
   comparisonNotes,
-  comparisonVerdict,
   progressDetail,
   SCORE_FORMATS,
   type ScoreFormat,

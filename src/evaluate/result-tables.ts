@@ -6,7 +6,6 @@ import {
   markdownLines,
   type NumberCell,
   plainCell,
-  probabilityText,
   right,
   type Span,
   type Table,
@@ -17,7 +16,6 @@ import type { MethodComparison, ResultsComparison, TaskComparison } from "./comp
 import { settingsOfModel } from "./results/comparable.js";
 import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";
-import { isSignificant } from "./scoring/significance.js";
 import type { EvaluationProgress } from "./task-run.js";
 import { answerWords } from "./tasks/open-tasks.js";
 
@@ -220,37 +218,6 @@ export function comparisonNotes({ methods, tasks, skipped }: ResultsComparison):
       ? ["detectable none: too few items for 80% power; compare more items"]
       : []),
   ];
-}
-
-/**
- * What a comparison found, in sentences: the difference, its interval and its test, and the items that flipped.
- * @param names of the first method and of the other
- */
-export function comparisonVerdict(one: MethodComparison, [first, other]: readonly [string, string]): string {
-  const { title, scale, difference, interval, discordance, gained, lost, items, pAdjusted: p, detectable } = one;
-  const text = (value: number, isSigned = false) => formatNumber({ ...cellOf(value, scale), isSigned });
-  // A difference of two percentages is in points.
-  const [unit, points] = scale === "share" ? ["%", " points"] : ["", ""];
-  const excludesZero = interval !== undefined && (interval.low > 0 || interval.high < 0);
-  const isDifferent = p === undefined ? excludesZero : isSignificant(p);
-  const outcome = isDifferent
-    ? `${other} scores significantly ${difference > 0 ? "higher" : "lower"} than ${first}`
-    : `no significant difference between ${first} and ${other}`;
-  const facts = [
-    `${title} ${text(one.second)}${unit} against ${text(one.first)}${unit}`,
-    `difference ${text(difference, true)}${points}`,
-    ...(interval ? [`95% interval ${spanOf(interval, scale)}${points}`] : []),
-    ...(p === undefined ? [] : [probabilityText(p)]),
-  ];
-  return [
-    `${outcome} (${facts.join(", ")}).`,
-    ...(discordance === undefined
-      ? []
-      : [`Of ${plural(items, "item")}, ${gained.length} gained and ${lost.length} lost.`]),
-    ...(isDifferent || detectable === undefined
-      ? []
-      : [`A difference of ${text(detectable)}${points} would show in 80 of 100 such comparisons.`]),
-  ].join(" ");
 }
 
 /** Items gained and lost; undefined unless each item is right or wrong. */

@@ -23,7 +23,7 @@ import { planRecipe } from "../merge/index.js";
 import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
 import type { ExperimentInput } from "./plan/plan-schema.js";
 import { outlookLines, statusLines } from "./report/dry-run-and-status.js";
-import { gatherReport } from "./report/gather.js";
+import { gatherReport, ofPlan } from "./report/gather.js";
 import { experimentPage } from "./report/page.js";
 import { findRecipe } from "./report/recipes.js";
 
@@ -99,7 +99,7 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
 
   const status = await statusOf(experiment);
   expect(statusLines(status)[0]).toBe(`${ran.length} of ${ran.length} steps done`);
-  const report = gatherReport(experiment, status);
+  const report = ofPlan(gatherReport(experiment, status), "the test");
   expect(report.experts[0]?.origin).toMatch(/^math-\d after \d samples$/);
   const index = readFileSync(file("tiny.experiment/steps/index.txt"), "utf8").trimEnd().split("\n");
   expect(index.map((line) => line.split("  ")[1]).sort()).toEqual(ran.toSorted());

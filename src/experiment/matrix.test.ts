@@ -8,8 +8,9 @@ import { parse } from "yaml";
 import { runHere, writeSmallWorld } from "../../test/support/small-world.js";
 import { planRecipe } from "../merge/index.js";
 import { statusOf } from "./experiment.js";
-import { gatherReport } from "./report/gather.js";
+import { gatherReport, ofPlan } from "./report/gather.js";
 import { findRecipe } from "./report/recipes.js";
+import type { MatrixReport } from "./report/report-data.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-matrix-run-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -59,11 +60,11 @@ evaluate: { tasks: ["problems_{language}.yaml"] }
   expect((await runHere(file("both.yaml"))).ran).toEqual([]);
 
   const status = await statusOf(experiment);
-  const report = gatherReport(experiment, status);
+  const report = gatherReport(experiment, status) as MatrixReport;
   const separate = [];
   for (const name of ["long.yaml", "short.yaml"]) {
     const one = await runHere(file(name));
-    separate.push({ ...one, report: gatherReport(one.experiment, await statusOf(one.experiment)) });
+    separate.push({ ...one, report: ofPlan(gatherReport(one.experiment, await statusOf(one.experiment)), "it") });
   }
   // Base and Swahili expert are evaluated once.
   const each = separate.map((one) => one.ran.length).reduce((sum, count) => sum + count, 0);

@@ -12,7 +12,7 @@ import { ReadFacts } from "./check/facts-reader.js";
 import type { ExpertModel } from "./expand/plan-models.js";
 import { openExperiment, previewExperiment, statusOf } from "./experiment.js";
 import { outlookLines } from "./report/dry-run-and-status.js";
-import { gatherReport } from "./report/gather.js";
+import { gatherReport, ofPlan } from "./report/gather.js";
 import { findRecipe } from "./report/recipes.js";
 import { runStepFolder } from "./steps/run-step.js";
 import type { MergeStep } from "./steps/step.js";
@@ -97,7 +97,7 @@ it("gives the bytes of merging, training and merging by hand", { tags: ["slow"] 
   expect(weightsIn(expert("folded-1"))).toEqual(weightsIn(await trained("folded", start)));
 
   const both = { method: "ties", base: swap, models: [again, `${swap}+${factors}`], density: 0.5 };
-  const report = gatherReport(experiment, status);
+  const report = ofPlan(gatherReport(experiment, status), "the test");
   const { recipe } = findRecipe("both", report, status);
   const exported = weightsIn(await merged("exported", recipe));
   expect(exported).toEqual(weightsIn(await merged("both", both)));
@@ -124,7 +124,7 @@ it("does so in rounds, and reports the scores over them", async () => {
     expect(weightsIn(own)).toEqual(weightsIn(task));
     base = await merged(`swap after ${name}`, { ...SWAP, task, language: at("language") });
   }
-  const { lines } = gatherReport(experiment, status);
+  const { lines } = ofPlan(gatherReport(experiment, status), "the test");
   expect(lines.map(({ lines: drawn }) => drawn.map(({ label, points }) => [label, points.length]))).toEqual([
     [
       ["swap", 3],

@@ -2,9 +2,11 @@
 import type { Scale, Score, Span } from "./scores.js";
 import { type Cell, count, type NumberCell, right, type Table } from "./table.js";
 
-interface Verdict {
+export interface Verdict {
   readonly title: string;
   readonly text: string;
+  /** What is said below it, smaller: what limits it, and what to do next. Default: nothing. */
+  readonly more?: string;
   /** Whether it leaves the question open, as a tie does. Default: false. */
   readonly isOpen?: boolean;
 }
@@ -57,6 +59,8 @@ export interface TableFigure extends Table {
 /** Scores on one axis. */
 export interface Bars extends Captioned {
   readonly verdict: string;
+  /** What to do next, which a table of the numbers leaves out. Default: nothing. */
+  readonly next?: string;
   /** What is said below them, such as how they were chosen. Default: nothing. */
   readonly below?: string;
   readonly scale: Scale;

@@ -8,9 +8,23 @@ export {
   type Page,
   type Section,
   tablesOf,
+  type Verdict,
 } from "./figures.js";
-export { type Heatmap, heatmapLines, heatmapSvg } from "./heatmap.js";
-export { leadSentence, probabilityText, scoreText } from "./lead.js";
+export {
+  type Compared,
+  type Finding,
+  findingText,
+  findingVerdict,
+  findingWords,
+  isMerge,
+  type Lead,
+  listed,
+  type ModelKind,
+  type Next,
+  sentence,
+} from "./finding.js";
+export { type Heatmap, heatmapSvg } from "./heatmap.js";
+export { probabilityText } from "./lead.js";
 export { lossPage } from "./loss-page.js";
 export { formatTick, pageWithData, reportPage } from "./page.js";
 export { pageMarkdown } from "./page-markdown.js";

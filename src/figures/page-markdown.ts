@@ -8,7 +8,10 @@ const MAX_ROWS = 60;
 /** A page as Markdown, with the numbers of its figures as tables. */
 export function pageMarkdown({ title, lead, verdicts, state, notes, sections, footer }: Page): string {
   const stateText = escapeMarkdown(state?.text ?? "");
-  const concluded = verdicts.map((verdict) => [verdict.title, verdict.text].filter((text) => text !== "").join(": "));
+  const concluded = verdicts.map(({ title: of, text, more = "" }) => {
+    const said = [text, more].filter((part) => part !== "").join(" ");
+    return [of, said].filter((part) => part !== "").join(": ");
+  });
   const blocks = [
     `# ${escapeMarkdown(title)}`,
     ...[lead, ...concluded].map(escapeMarkdown),
@@ -34,7 +37,7 @@ function figureBlocks(figure: Figure): string[] {
   const more = rows.length - shown.length;
   return [
     title === "" ? "" : `### ${escapeMarkdown(title)}`,
-    escapeMarkdown(note),
+    escapeMarkdown([note, figure.kind === "bars" ? (figure.next ?? "") : ""].filter((text) => text !== "").join(" ")),
     rows.length > 0 ? markdownLines({ ...table, rows: shown }).join("\n") : "",
     more > 0 ? `${plural(more, "more row")} ${id === "" ? "on the page" : `in ${escapeMarkdown(`${id}.csv`)}`}.` : "",
   ];

@@ -48,13 +48,13 @@ function drawnCell(cell: Cell, most: number) {
   return { text: formatNumber(cell), hint: hint === "" ? undefined : hint, isBest: isBest || undefined };
 }
 
-function drawnBars({ id, verdict: conclusion, below = "", scale, rows }: Bars) {
+function drawnBars({ id, verdict, next = "", below = "", scale, rows }: Bars) {
   const axis = scoreAxis(rows, scale);
   const placed = ({ low, high }: Span) => [placeOn(axis, low), placeOn(axis, high)];
   const hasSeveral = rows.some(({ count }) => count > 1);
   return {
     id,
-    conclusion,
+    conclusion: [verdict, next].filter((text) => text !== "").join(" "),
     below: [
       ...(below === "" ? [] : [below]),
       ...(rows.some(({ interval }) => interval) ? ["Lines: the 95% interval over items."] : []),

@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { ExperimentReport } from "../../src/experiment/report/index.js";
+import type { PlanReport } from "../../src/experiment/report/index.js";
 import type { Studio } from "../../src/studio/index.js";
 import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
@@ -87,7 +87,7 @@ describeInBrowser("scoring while choosing", () => {
     const { stdout } = await layergraft(["compare", ...results, "--json"], { cwd: at("project") });
     const [one] = JSON.parse(stdout).tasks[0].comparisons;
     const verdict = compared.getByText(`${one.gained.length} gained and ${one.lost.length} lost`);
-    expect(await verdict.innerText()).toContain(`${(100 * one.difference).toFixed(1)}`);
+    expect(await verdict.innerText()).toContain(`${(100 * Math.abs(one.difference)).toFixed(1)} points`);
     await picture("history");
     expect(await seriousViolations(page)).toEqual([]);
     await versions.last().getByRole("button", { name: "Restore" }).click();
@@ -124,7 +124,7 @@ describeInBrowser("scoring while choosing", () => {
     await page.getByText("Done.", { exact: true }).waitFor({ timeout: 60_000 });
     const { heatmaps } = JSON.parse(
       readFileSync(at("project", "mine.experiment", "report", "report.json"), "utf8"),
-    ) as ExperimentReport;
+    ) as PlanReport;
     const cells = heatmaps[0]?.cells.flat().map((cell) => (100 * (cell ?? 0)).toFixed(1));
     expect(await map.getByRole("button").allInnerTexts()).toEqual(cells?.map((cell) => `${cell}%`));
     const best = Math.max(...(cells ?? []).map(Number)).toFixed(1);

@@ -146,11 +146,12 @@ describeInBrowser("evaluating", () => {
     const compared = await layergraft(["compare", ...results, "--json"], { cwd: at("project") });
     const [one] = JSON.parse(compared.stdout).tasks[0].comparisons;
     const percent = (value: number) => (100 * value).toFixed(1);
-    expect(verdicts).toHaveLength(1);
+    expect(verdicts).toHaveLength(2);
     expect(verdicts[0]).toContain(
-      `mine scores ${percent(one.second)}%, ${percent(one.difference)} points above base, the best alternative (${percent(one.first)}%; 95% interval of the difference: +${percent(one.interval.low)} to +${percent(one.interval.high)}).`,
+      `The recipe mine scores ${percent(one.second)}%, ${percent(one.difference)} points above the base, the best single model (${percent(one.first)}%; 95% interval of the difference: +${percent(one.interval.low)} to +${percent(one.interval.high)}; p `,
     );
-    expect(verdicts[0]).toMatch(/The difference is significant \(p (<|=) [\d.]+\)\.$/);
+    expect(verdicts[0]).toMatch(/; p (<|=) [\d.]+\)\. It is significantly above all others\.$/);
+    expect(verdicts[1]).toBe("No other merge was tried on these items. Score a soup or TIES, too.");
     expect(await shared.locator(".note").allInnerTexts()).toEqual([
       "quiz: not compared with math-expert, swahili-expert, which did not answer these items.",
     ]);
@@ -183,8 +184,10 @@ describeInBrowser("evaluating", () => {
       await expect.poll(idsShown).toEqual(ids.slice(0, 20));
       expect(await idsOfPages()).toEqual(ids);
     }
-    const verdict = await page.locator(".verdict").innerText();
-    expect(verdict).toContain(`difference ${difference > 0 ? "+" : ""}${(100 * difference).toFixed(1)}`);
+    const verdict = await page.locator(".comparison .verdict").innerText();
+    expect(verdict).toContain(
+      `${(100 * Math.abs(difference)).toFixed(1)} points ${difference > 0 ? "above" : "below"}`,
+    );
     const table = await layergraft(["compare", ...folders], { cwd: at("project") });
     expect(table.stdout).toContain(verdict.replace(/^.*?\(/s, "("));
 

@@ -6,9 +6,9 @@ import type { Experiment, ExperimentStatus } from "../../src/experiment/experime
 import type { Variant } from "../../src/experiment/plan/matrix.js";
 import { parseVariants } from "../../src/experiment/plan/plan-file.js";
 import type { ExperimentPlan } from "../../src/experiment/plan/plan-schema.js";
-import { gatherReport } from "../../src/experiment/report/gather.js";
+import { gatherReport, ofPlan } from "../../src/experiment/report/gather.js";
 import { experimentPage } from "../../src/experiment/report/page.js";
-import type { ExperimentReport } from "../../src/experiment/report/report-data.js";
+import type { ExperimentReport, MatrixReport } from "../../src/experiment/report/report-data.js";
 import { Store } from "../../src/experiment/run/store.js";
 import type {
   Changed,
@@ -82,8 +82,20 @@ export interface ReportOfOptions {
   readonly isTied?: (step: EvaluateStep, item: number) => boolean;
 }
 
-/** The report, and what the plan amounts to. */
-export function reportOf(
+/** The report of a plan without a matrix, and what the plan amounts to. */
+export function reportOf(text: string, strength: Strength, options: ReportOfOptions = {}) {
+  const made = madeOf(text, strength, options);
+  return { ...made, report: ofPlan(made.report, "reportOf") };
+}
+
+/** The same of a plan with a matrix. */
+export function matrixOf(text: string, strength: Strength, options: ReportOfOptions = {}) {
+  const made = madeOf(text, strength, options);
+  if (made.report.kind !== "matrix") throw new Error("the plan has no matrix");
+  return { ...made, report: made.report as MatrixReport };
+}
+
+function madeOf(
   text: string,
   strength: Strength,
   { isFinished = true, rounds, suggested = [], checkpoints, isSilent = () => false, ...given }: ReportOfOptions = {},

@@ -46,8 +46,8 @@ const slugify = (heading) =>
 /** The README's title and first paragraph head the home page, so its text begins after them. */
 const readme = readFileSync(join(ROOT, "README.md"), "utf8");
 const [, title = "", opening = ""] = /^# (.*)\n\n([\s\S]*?)\n\n/.exec(readme) ?? [];
-/** What the demo prints first. */
-const [result] = /^The layer swap solves [\s\S]*?%\.(?= )/m.exec(readme) ?? [];
+/** What the demo prints first: the score beside the best alternative. */
+const [result] = /^The layer swap solves [\s\S]*?\)\.(?= )/m.exec(readme) ?? [];
 if (result === undefined) throw new Error("README.md has no result of the demo for the home page");
 const tagline = opening.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll("\n", " ");
 

@@ -23,6 +23,7 @@ export {
   detectableDifference,
   holmAdjust,
   type Interval,
+  itemsNeeded,
   mcnemarExact,
   runsNeeded,
   signFlipTest,

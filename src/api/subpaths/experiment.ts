@@ -10,4 +10,9 @@ export {
   readPlan,
   statusOf,
 } from "../../experiment/index.js";
-export { type ExperimentReport, gatherReport } from "../../experiment/report/index.js";
+export {
+  type ExperimentReport,
+  gatherReport,
+  type MatrixReport,
+  type PlanReport,
+} from "../../experiment/report/index.js";

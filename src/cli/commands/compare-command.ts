@@ -1,15 +1,15 @@
+import { compareFinding } from "../../evaluate/findings/index.js";
 import {
   compareResults,
   comparisonLines,
   comparisonNotes,
-  comparisonVerdict,
   type ResultsComparison,
   ratingPage,
   SCORE_FORMATS,
   tallyRatings,
   tallyVerdict,
 } from "../../evaluate/index.js";
-import { escapeMarkdown } from "../../figures/index.js";
+import { escapeMarkdown, findingText } from "../../figures/index.js";
 import { exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { OutputError, usageError } from "../../kit/index.js";
 import { commandLine, formatSome, plural, visible } from "../../kit/printing/index.js";
@@ -121,7 +121,7 @@ async function runsOf(path: string): Promise<string | string[]> {
 function verdicts({ tasks, methods }: ResultsComparison): string[] {
   if (methods.length > 2) return [];
   const found = tasks.flatMap(({ title, comparisons }) =>
-    comparisons.slice(0, 1).map((one) => `${title}: ${comparisonVerdict(one, ["the first", "the second"])}`),
+    comparisons.slice(0, 1).map((one) => `${title}: ${findingText(compareFinding(one, ["the first", "the second"]))}`),
   );
   return ["", ...found];
 }

@@ -21,6 +21,7 @@ import { noteOf, progressOf } from "../../experiment/report/index.js";
 import { formatSpan, layerStrip, reportPage, right, SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { writeFileAtomically } from "../../kit/files/index.js";
 import { commandLine, formatPercent } from "../../kit/printing/index.js";
+import { asTyped } from "../shared/command-name.js";
 import {
   type CommonOptions,
   elapsed,
@@ -133,6 +134,6 @@ async function resultLines(result: DemoResult): Promise<string[]> {
 /** Writes the page. @returns its path from the working folder */
 async function writePage(result: DemoResult, signal: AbortSignal): Promise<string> {
   const page = join(resolve(result.out), "index.html");
-  await writeFileAtomically(page, await reportPage(await demoPage(result, signal)));
+  await writeFileAtomically(page, await reportPage(await demoPage(result, { signal, typed: asTyped })));
   return relative(process.cwd(), page);
 }

@@ -14,6 +14,7 @@ import {
   downloadsOn,
   findRecipe,
   gatherReport,
+  highestText,
   outlookLines,
   overviewLines,
   programLines,
@@ -225,9 +226,12 @@ async function report(
   }
   const { report: data, reportFolder } = await reportExperiment(experiment, status);
   if (flags.json) return printJson(data);
-  const [compared] = data.compared;
-  if (compared) print([compared.title, "", ...terminalLines(compared), "", data.verdict]);
-  print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
+  const [compared] = data.kind === "matrix" ? data.compared : [];
+  if (compared && data.kind === "matrix") {
+    print([compared.title, "", ...terminalLines(compared), "", highestText(data.highest)]);
+  }
+  const overviews = data.kind === "plan" ? data.overviews : [];
+  print(overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
   for (const text of data.warnings) warn(text);
   if (action === "report") for (const { label, reason } of data.failures) warn(`${label} failed: ${reason}`);
   info(

@@ -14,9 +14,10 @@ import {
   tunePlan,
 } from "../../experiment/index.js";
 import {
-  type ExperimentReport,
+  ofPlan,
   outlookLines,
   overviewLines,
+  type PlanReport,
   RECIPES,
   REPORT,
   reportExperiment,
@@ -111,7 +112,8 @@ async function tune(given: TuneFlags): Promise<void> {
   const experiment = await openExperiment(file, { signal });
   for (const note of experiment.world.notes) warn(note);
   await runShown(experiment, flags, signal);
-  const { report, reportFolder: folder } = await reportExperiment(experiment);
+  const { report: written, reportFolder: folder } = await reportExperiment(experiment);
+  const report = ofPlan(written, "tune");
   const best = bestOf(report, file, relative(process.cwd(), folder));
   if (flags.json) return printJson({ plan: file, report: folder, ...best });
   print(describe(report, best));
@@ -171,7 +173,7 @@ interface Best {
 }
 
 /** The chosen recipe; undefined if the search did not end. */
-function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string, folder: string): Best | undefined {
+function bestOf({ searches, overviews, recipes }: PlanReport, file: string, folder: string): Best | undefined {
   const chosen = searches[0]?.chosen;
   const bar = overviews[0]?.bars.find(({ detail, isSummary }) => detail === chosen && !isSummary);
   const recipe = recipes.find(({ model }) => bar?.models.includes(model));
@@ -181,7 +183,7 @@ function bestOf({ searches, overviews, recipes }: ExperimentReport, file: string
 }
 
 /** How the search went, the table of the experts and the merge, and the recipe. */
-function describe({ searches, overviews }: ExperimentReport, best: Best | undefined): string[] {
+function describe({ searches, overviews }: PlanReport, best: Best | undefined): string[] {
   return [
     ...overviews.flatMap((overview) => [...overviewLines(overview), ""]),
     ...searches.map(({ summary }) => summary),

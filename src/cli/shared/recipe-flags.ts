@@ -95,8 +95,8 @@ export function checked<T>(value: T, check: Check): T {
   if (!problem) return value;
   const place = problem.path.at(-1);
   const isElement = Array.isArray(value) && typeof place === "number";
-  const message = `${isElement && value.length > 1 ? `Value ${place + 1} (${value[place]})` : "It"} ${problem.message}`;
-  throw new InvalidArgumentError(message.endsWith(".") ? message : `${message}.`);
+  const said = `${isElement && value.length > 1 ? `Value ${place + 1} (${value[place]})` : "It"} ${problem.message}`;
+  throw new InvalidArgumentError(said.endsWith(".") ? said : `${said}.`);
 }
 
 /** A value as its field's type reads the text. */

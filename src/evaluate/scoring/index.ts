@@ -1,9 +1,8 @@
 export { averageScore, type ScoredItems } from "./average-scores.js";
 export { type CrossedDifference, type CrossedModel, crossedDifference } from "./crossed.js";
 export { holmAdjust } from "./holm.js";
-export { detectableDifference, runsNeeded } from "./power.js";
+export { detectableDifference, itemsNeeded, runsNeeded } from "./power.js";
 export { averageRepeats, compareItems, type Score, scoreItems, turned } from "./scores.js";
-export { isSignificant } from "./significance.js";
 export {
   bootstrapInterval,
   type Interval,

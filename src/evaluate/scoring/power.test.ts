@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { Random } from "../../kit/random.js";
 import { crossedDifference } from "./crossed.js";
-import { detectableDifference, runsNeeded } from "./power.js";
+import { detectableDifference, itemsNeeded, runsNeeded } from "./power.js";
 import { mcnemarExact, meanWithError } from "./statistics.js";
 
 /** Probability that the exact McNemar test finds p < level, by enumeration of all counts of gained and lost items. */
@@ -24,6 +24,38 @@ function exactPower(items: number, discordance: number, difference: number, leve
   }
   return power;
 }
+
+describe("itemsNeeded", () => {
+  it.each([
+    [0.06, 0.1],
+    [0.03, 0.2],
+    [0.1, 0.3],
+  ])(
+    "is enough for the exact test in 80 of 100 studies: a difference of %d, %d discordant",
+    (difference, discordance) => {
+      const items = itemsNeeded(difference, { items: 100, discordance }) ?? Number.NaN;
+      // Connor 1987, equation 3, for the difference that the continuity of one item leaves.
+      const left = difference - 1 / items;
+      const connor = ((1.959964 * Math.sqrt(discordance) + 0.841621 * Math.sqrt(discordance - left ** 2)) / left) ** 2;
+      expect(Math.abs(items - connor)).toBeLessThan(1.5);
+      expect(exactPower(items, discordance, difference, 0.05)).toBeGreaterThan(0.785);
+      expect(exactPower(Math.round(0.7 * items), discordance, difference, 0.05)).toBeLessThan(0.72);
+      // The sign does not count, and more comparisons need more.
+      expect(itemsNeeded(-difference, { items: 7, discordance })).toBe(items);
+      expect(itemsNeeded(difference, { items: 100, discordance }, { comparisons: 4 })).toBeGreaterThan(items);
+    },
+  );
+
+  it("grows with the square of what a difference lacks", () => {
+    // (2.801585 x 0.02 / 0.01) ** 2 x 100
+    expect(itemsNeeded(0.01, { items: 100, standardError: 0.02 })).toBe(Math.ceil(100 * (2.801585 * 2) ** 2));
+  });
+
+  it("is undefined of no difference, and no less for one that is larger than what flips", () => {
+    expect(itemsNeeded(0, { items: 100, discordance: 0.1 })).toBeUndefined();
+    expect(itemsNeeded(0.2, { items: 100, discordance: 0.1 })).toBe(itemsNeeded(0.1, { items: 100, discordance: 0.1 }));
+  });
+});
 
 describe("detectableDifference", () => {
   it("says that 250 items of which a tenth flip can show 6 points", () => {

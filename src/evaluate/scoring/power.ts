@@ -50,6 +50,40 @@ export function detectableDifference(where: DetectableIn, options: DetectableOpt
   return discordance > 0 && difference <= discordance ? difference : undefined;
 }
 
+/** More are no plan. */
+const MOST_ITEMS = 10_000_000;
+
+/**
+ * How many items a study needs to show a difference of this size with the stated power: the least number with which
+ * `detectableDifference` is at most the difference. A standard error is taken to fall with the root of the items.
+ * @param difference true difference, in the unit of the score: 0.029 for 2.9 points; its sign does not count
+ * @param where what is known of the spread, from `items` items
+ * @returns undefined if no number of items is enough, as for a difference of 0. One larger than the discordance needs as many as that.
+ * @throws RecipeError if a number is out of its range
+ */
+export function itemsNeeded(
+  difference: number,
+  where: DetectableIn & { readonly items: number },
+  options: DetectableOptions = {},
+): number | undefined {
+  const wanted = Math.abs(difference);
+  const isEnough = (items: number) => {
+    const spread =
+      "standardError" in where
+        ? { standardError: where.standardError * Math.sqrt(where.items / items), degrees: where.degrees }
+        : { items, discordance: where.discordance };
+    return (detectableDifference(spread, options) ?? Number.POSITIVE_INFINITY) <= wanted;
+  };
+  let [low, high] = [1, MOST_ITEMS];
+  if (wanted === 0 || !isEnough(high)) return undefined;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (isEnough(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
 /** Where a difference between two methods of several runs each is looked for; run i of one is compared with run i of the other. */
 export interface RunsIn {
   /** The true difference, in the unit of the score: 0.029 for 2.9 points. */
@@ -66,7 +100,6 @@ export interface RunsIn {
   readonly shared?: number | undefined;
 }
 
-/** More are no plan. */
 const MOST_RUNS = 10_000;
 
 /**

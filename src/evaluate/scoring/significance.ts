@@ -1,4 +1,4 @@
-// When a difference is called significant, everywhere: in comparisons, reports, the demo and the studio.
+// When a difference is called significant. `findings/` asks, for comparisons, reports, the demo and the studio.
 
 /** Probability, of a test after correction for several, below which a difference is called significant. */
 export const SIGNIFICANCE_LEVEL = 0.05;

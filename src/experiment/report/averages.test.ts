@@ -3,6 +3,7 @@ import { FakeWorld, fakeFacts, ITEMS } from "../../../test/support/fake-world.js
 import { reportOf } from "../../../test/support/report-of.js";
 import { scoreItems } from "../../evaluate/scoring/scores.js";
 import { bootstrapInterval } from "../../evaluate/scoring/statistics.js";
+import { findingText } from "../../figures/index.js";
 import { parsePlan } from "../plan/plan-file.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { Sheet } from "./score-sheet.js";
@@ -85,8 +86,8 @@ describe("averages", () => {
       "layer swap, Swahili",
     ]);
     expect(overview?.rows.map(({ label }) => label)).toContain("layer swap, Telugu");
-    expect(overview?.verdict).toMatch(
-      /^“layer swap, Swahili” scores 100\.0%, .* It is significantly above every other row\. (.*) score 15\.0%, too\.$/,
+    expect(findingText(overview?.finding)).toMatch(
+      /^“layer swap, Swahili” scores 100\.0%, .* It is significantly above all others\. (.*) score 15\.0%, too\. More items are not needed\.$/,
     );
   });
 

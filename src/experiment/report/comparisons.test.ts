@@ -1,6 +1,7 @@
 // Leads of the highest row: over experts where rows have several, over items alone where not, corrected for all rows.
 import { describe, expect, it } from "vitest";
 import { markdownOf, reportOf, tablesIn } from "../../../test/support/report-of.js";
+import { findingText } from "../../figures/index.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { experimentPage } from "./page.js";
 
@@ -26,10 +27,10 @@ function strength({ model }: EvaluateStep): number {
 describe("leads", () => {
   const { report } = reportOf(PLAN, strength);
   const [overview] = report.overviews;
-  const leadOver = (label: string) => overview?.leads.find(({ over }) => over === label);
+  const leadOver = (label: string) => overview?.finding?.leads.find(({ over }) => over === label);
 
   it("pair a merge with the experts that it is made of", () => {
-    expect(overview?.leads.map(({ over, resampled }) => [over, resampled.factors])).toEqual([
+    expect(overview?.finding?.leads.map(({ over, resampled }) => [over, resampled.factors])).toEqual([
       ["math", { math: 3, swahili: 2 }],
       ["soup", { math: 3, swahili: 2 }],
       ["swahili", { math: 3, swahili: 2 }],
@@ -45,15 +46,15 @@ describe("leads", () => {
     expect(width(math)).toBeGreaterThan(0);
     expect(base?.interval?.low).toBeLessThan(0.6 - 2 * 0.058);
     expect(leadOver("soup")?.difference).toBeCloseTo(0.4, 12);
-    for (const { detectable = 0 } of overview?.leads ?? []) expect(detectable).toBeLessThanOrEqual(1);
+    for (const { detectable = 0 } of overview?.finding?.leads ?? []) expect(detectable).toBeLessThanOrEqual(1);
   });
 
   it("say so in the verdict, the tables, the page and Markdown", () => {
     // The interval of the table, which is over experts, too.
     const { low = 0, high = 0 } = leadOver("math")?.interval ?? {};
     const span = [low, high].map((value) => `+${(100 * value).toFixed(1)}`).join(" to ");
-    expect(overview?.verdict).toBe(
-      `swap scores 70.0%, 30.0 points above math, the best alternative (40.0%; 95% interval of the difference: ${span}). It is significantly above every other row.`,
+    expect(findingText(overview?.finding)).toBe(
+      `The swap scores 70.0%, 30.0 points above the math expert, the best alternative (40.0%; 95% interval of the difference: ${span}; p = 0.004). It is significantly above all others. More items are not needed.`,
     );
     const table = tablesIn(report).find(({ id }) => id === "lead-main-own_sw");
     expect(table).toMatchObject({ title: "The lead of swap, own_sw.yaml" });
@@ -67,7 +68,7 @@ describe("leads", () => {
 
   it("are over items alone where rows are one model", () => {
     const one = reportOf(PLAN.replace("[m1, m2, m3]", "[m1]").replace("[s1, s2]", "[s1]"), strength).report;
-    const leads = one.overviews[0]?.leads ?? [];
+    const leads = one.overviews[0]?.finding?.leads ?? [];
     expect(leads.map(({ resampled }) => resampled.factors)).toEqual([{}, {}, {}, {}]);
     const [base] = leads;
     // Items that only the swap gets right, by McNemar's exact test, times four rows at most.
@@ -78,7 +79,7 @@ describe("leads", () => {
 
   it("are absent where the highest rows are tied", () => {
     const tied = reportOf(PLAN, () => 3).report;
-    expect(tied.overviews[0]?.leads).toEqual([]);
+    expect(tied.overviews[0]?.finding?.leads).toEqual([]);
     expect(tablesIn(tied).some(({ id }) => id.startsWith("lead-"))).toBe(false);
   });
 });
@@ -95,7 +96,7 @@ describe("a swap against its controls", () => {
   it("has differences, intervals and p with Holm's correction, though the swap is tied", () => {
     const { report } = reportOf(controlled, worth);
     const [overview] = report.overviews;
-    expect(overview?.leads).toEqual([]);
+    expect(overview?.finding?.leads).toEqual([]);
     const [only, ...more] = overview?.controls ?? [];
     expect([only?.of, more]).toEqual(["swap", []]);
     const leads = only?.leads ?? [];

@@ -4,9 +4,10 @@ import {
   crossedDifference,
   detectableDifference,
   holmAdjust,
+  itemsNeeded,
 } from "../../evaluate/scoring/index.js";
+import type { Lead } from "../../figures/index.js";
 import type { MergeModel } from "../expand/plan-models.js";
-import type { Lead } from "./report-data.js";
 import { compareValues, type Sheet, spanOf } from "./score-sheet.js";
 
 export interface ComparedRow {
@@ -71,15 +72,22 @@ export function compareCrossed<C>(
   });
   const adjusted = holmAdjust(found.map(({ lead }) => lead.pValue));
   const comparisons = Math.max(1, found.length);
-  return found.map(({ of, over, lead: { detectableIn, ...lead } }, i) => ({
-    of,
-    lead: {
-      ...lead,
-      over,
-      pValue: adjusted[i],
-      detectable: detectableIn && withinScale(detectableDifference(detectableIn, { comparisons })),
-    },
-  }));
+  return found.map(({ of, over, lead: { detectableIn, ...lead } }, i) => {
+    const { difference, resampled } = lead;
+    // More items do not make experts alike.
+    const isOverItems = Object.keys(resampled.factors).length === 0;
+    const inItems = detectableIn && isOverItems ? { ...detectableIn, items: resampled.items } : undefined;
+    return {
+      of,
+      lead: {
+        ...lead,
+        over,
+        pValue: adjusted[i],
+        detectable: detectableIn && withinScale(detectableDifference(detectableIn, { comparisons })),
+        needed: inItems && itemsNeeded(difference, inItems, { comparisons }),
+      },
+    };
+  });
 }
 
 /** Shares differ by at most 1. */

@@ -25,27 +25,28 @@ async function writeOne(folder: string, report: ExperimentReport, isVariant: boo
   await mkdir(folder, { recursive: true });
   const before = await readBefore(join(folder, DATA));
   const page = experimentPage(report, isVariant);
-  const flips = report.flips.length > 0 ? [flipsTable(report.flips)] : [];
+  const [flips, recipes, variants] =
+    report.kind === "plan" ? [report.flips, report.recipes, []] : [[], [], report.variants];
   const files: readonly (readonly [name: string, content: string])[] = [
     ["index.html", await reportPage(page)],
     ["report.md", pageMarkdown(page)],
     ["scores.csv", csvText(scoresTable(report))],
-    ...[...tablesOf(page), ...flips].flatMap((table) => [
+    ...[...tablesOf(page), ...(flips.length > 0 ? [flipsTable(flips)] : [])].flatMap((table) => [
       [`${table.id}.csv`, csvText(table)] as const,
       [`${table.id}.tex`, latexText(table)] as const,
     ]),
-    ...report.recipes.map(({ id, text, command }) => [`${RECIPES}/${id}.yaml`, `# ${command}\n${text}`] as const),
+    ...recipes.map(({ id, text, command }) => [`${RECIPES}/${id}.yaml`, `# ${command}\n${text}`] as const),
   ];
-  if (report.variants.length === 0) await mkdir(join(folder, RECIPES), { recursive: true });
+  if (report.kind === "plan") await mkdir(join(folder, RECIPES), { recursive: true });
   for (const [name, content] of files) await writeFileAtomically(join(folder, name), content);
-  for (const variant of report.variants) await writeOne(join(folder, VARIANTS, variant.id), variant.report, true);
+  for (const variant of variants) await writeOne(join(folder, VARIANTS, variant.id), variant.report, true);
   const written = files.map(([name]) => name);
-  const kept = report.variants.map(({ id }) => id);
+  const kept = variants.map(({ id }) => id);
   for (const name of before.files) if (!written.includes(name)) await rm(join(folder, name), { force: true });
   for (const id of before.variants) if (!kept.includes(id)) await removeReport(join(folder, VARIANTS, id));
   // Last, so that after an interruption the next report still knows the old tables.
-  const variants = report.variants.map(({ report: _, ...variant }) => variant);
-  const data = { ...report, variants, files: written };
+  const own = variants.map(({ report: _, ...variant }) => variant);
+  const data = { ...report, ...(report.kind === "matrix" ? { variants: own } : {}), files: written };
   await writeFileAtomically(join(folder, DATA), `${JSON.stringify(data, null, 2)}\n`);
 }
 

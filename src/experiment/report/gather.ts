@@ -1,4 +1,4 @@
-import { VERSION } from "../../kit/index.js";
+import { usageError, VERSION } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
@@ -9,7 +9,15 @@ import { lineFigures, roundFigures } from "./lines.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
 import { comparisonTable, planTables, pooledTable, type ScoredVariant } from "./plan-tables.js";
 import { reportRecipes } from "./recipes.js";
-import type { CostRow, ExperimentReport, Flips, ReportVariant, ScoreRow } from "./report-data.js";
+import type {
+  CostRow,
+  ExperimentReport,
+  Flips,
+  PlanReport,
+  ReportHead,
+  ReportVariant,
+  ScoreRow,
+} from "./report-data.js";
 import { type Answers, compareValues, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
 import { publishedTable, selectionTable } from "./selections.js";
@@ -26,6 +34,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     return { plan, id, title, values, sheet, report: gatherPlan(one.variant, own, sheet) };
   });
   return {
+    kind: "matrix",
     ...headOf(experiment, status),
     base: { name: [...new Set(variants.map(({ plan }) => plan.base))].join(", ") },
     backend: [...new Set(variants.map(({ plan }) => describeRunner(plan)))].join("; "),
@@ -35,9 +44,13 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
       report.scores.map((row) => ({ ...row, values, backend: report.backend })),
     ),
     tables: [pooledTable(variants) ?? []].flat(),
-    ...{ overviews: [], selections: [], lines: [], overlaps: [], changes: [], searches: [] },
-    ...{ flips: [], heatmaps: [], recipes: [], experts: [] },
   };
+}
+
+/** @throws LayergraftError code `usage` if it is of a plan with a matrix, which `what` takes none of */
+export function ofPlan(report: ExperimentReport, what: string): PlanReport {
+  if (report.kind === "plan") return report;
+  throw usageError(`${what} takes a plan without a matrix`);
 }
 
 function titleOf({ plan, title }: Experiment): string {
@@ -70,20 +83,18 @@ function sheetOf({ plan, world }: Experiment, { expansion, store }: ExperimentSt
 }
 
 /** The report of a plan without a matrix, or of a variant. */
-function gatherPlan(experiment: Experiment, status: ExperimentStatus, sheet: Sheet): ExperimentReport {
+function gatherPlan(experiment: Experiment, status: ExperimentStatus, sheet: Sheet): PlanReport {
   const { plan, world } = experiment;
   const head = headOf(experiment, status);
   const main = overviews(sheet, plan, world.base?.layers);
   const byModel = sheet.models.map((model) => scoresOf(model, sheet));
   const every = sheet.models.flatMap((model, i) => [...(byModel[i] ?? []), ...averagesOf(model, sheet)]);
   return {
+    kind: "plan",
     ...head,
     notes: [...head.notes, ...unansweredNotes(byModel.flat())],
     base: { name: plan.base, parameters: world.base?.parameters, layers: world.base?.layers },
     backend: describeRunner(plan),
-    variants: [],
-    compared: [],
-    verdict: "",
     overviews: main,
     tables: [...planTables(sheet, plan), ...[comparisonTable(sheet, plan) ?? []].flat()],
     published: publishedTable(experiment.published, main, plan.evaluate.tasks),
@@ -100,7 +111,7 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus, sheet: She
   };
 }
 
-function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): ExperimentReport["experts"] {
+function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): PlanReport["experts"] {
   return experts.flatMap(({ name, expertGroup: family, origin, needs }) => {
     const run = expansion.runs.get(needs[0] ?? "")?.settings;
     if (origin === undefined || !run) return [];
@@ -130,7 +141,7 @@ function stepNotes(
   ofPlan: readonly string[],
   steps: ExperimentStatus["steps"],
   store: ExperimentStatus["store"],
-): ExperimentReport["stepNotes"] {
+): ReportHead["stepNotes"] {
   const found = new Map<string, string[]>(ofPlan.map((note) => [note, []]));
   for (const { step } of steps) {
     for (const note of store.result(step.key)?.notes ?? []) found.set(note, [...(found.get(note) ?? []), step.label]);
@@ -211,7 +222,7 @@ const COST_NAMES = {
   evaluate: "evaluations",
 } as const;
 
-function costOf(steps: ExperimentStatus["steps"], store: ExperimentStatus["store"]): ExperimentReport["cost"] {
+function costOf(steps: ExperimentStatus["steps"], store: ExperimentStatus["store"]): ReportHead["cost"] {
   let [mergeSeconds, seconds] = [0, 0];
   const rows = new Map<string, CostRow>();
   for (const { step, state } of steps) {

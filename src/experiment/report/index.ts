@@ -1,11 +1,18 @@
-export { compareRow } from "./comparisons.js";
 export { adviceOnFailures, outlookLines, programLines, statusLines } from "./dry-run-and-status.js";
 export { writeReport } from "./files.js";
-export { gatherReport } from "./gather.js";
+export { gatherReport, ofPlan } from "./gather.js";
+export { candidateOf, rowFinding } from "./overview.js";
 export { exampleText, experimentPage, flipsFigure, inWords } from "./page.js";
 export { downloadsOn, noteOf, progressOf } from "./progress.js";
 export { findRecipe, RECIPES, REPORT, recipeIn, recipeText } from "./recipes.js";
-export type { ExperimentReport, Lead, Overview, OverviewBar, ReportHeatmap } from "./report-data.js";
+export type {
+  ExperimentReport,
+  MatrixReport,
+  Overview,
+  OverviewBar,
+  PlanReport,
+  ReportHeatmap,
+} from "./report-data.js";
 export {
   type ExperimentProgress,
   type ExperimentResult,
@@ -15,3 +22,4 @@ export {
 } from "./run-experiment.js";
 export { Sheet } from "./score-sheet.js";
 export { overviewLines } from "./tables.js";
+export { highestText } from "./variants.js";

@@ -1,4 +1,5 @@
-import { holmAdjust, isSignificant } from "../../evaluate/scoring/index.js";
+import { isDifferent } from "../../evaluate/findings/index.js";
+import { holmAdjust } from "../../evaluate/scoring/index.js";
 import { type Cell, count, type Table } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
@@ -176,7 +177,7 @@ function verdictOf(lines: ReportLines["lines"], xTitle: string, reference: numbe
   const how = "(tests on the same items, at 5%, with Holm's correction)";
   const differing = (sign: number) =>
     lines.flatMap(({ label, points }) => {
-      const places = placesOf(points, ({ difference = 0, pValue }) => isSignificant(pValue) && sign * difference > 0);
+      const places = placesOf(points, ({ difference = 0, pValue }) => isDifferent({ pValue }) && sign * difference > 0);
       return places === "" ? [] : [label === "" ? places : `${label} at ${places}`];
     });
   const [lower, higher] = [differing(-1), differing(1)];

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { reportOf } from "../../../test/support/report-of.js";
+import { findingText } from "../../figures/index.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { experimentPage } from "./page.js";
 import { leadsTable, overviewLines } from "./tables.js";
@@ -185,42 +186,45 @@ describe("significance", () => {
     // 18 of 20 against 16: two items more are no more than chance.
     const close = reportOf(HEAD + MERGES + TASKS, (step) => Math.min(9, strength(step))).report.overviews[0];
     expect(close?.bars.some(({ isBest }) => isBest)).toBe(false);
-    expect(close?.verdict).toMatch(
-      /^swap any scores 90\.0%, 10\.0 points above swap outside, the best alternative \(80\.0%; 95% .*It is not significantly above swap outside/,
+    expect(findingText(close?.finding)).toMatch(
+      /^Swap any scores 90\.0%, 10\.0 points above swap outside, the best alternative \(80\.0%; 95% .*; p = 0\.163\)\. It is not significantly above swap outside and .* Train more experts to tell them apart/,
     );
-    expect(close?.isClear).toBe(false);
+    expect(close?.finding?.outcome).toBe("unclear");
     // 20 of 20 against at most 4.
     const clear = reportOf(HEAD + MERGES + TASKS, (step) => (strength(step) === 8 ? 10 : strength(step) / 5));
     expect(clear.report.overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual([
       "swap outside",
     ]);
-    const { verdict, isClear } = clear.report.overviews[0] ?? {};
+    const finding = clear.report.overviews[0]?.finding;
+    const verdict = findingText(finding);
     expect(verdict).toMatch(
-      /^swap outside scores 100\.0%, 80\.0 points above swap averaged, the best alternative \(20\.0%; 95% /,
+      /^Swap outside scores 100\.0%, 80\.0 points above swap averaged, the best alternative \(20\.0%; 95% /,
     );
     expect(verdict).toMatch(
-      /It is significantly above every other row\. soup 3 to 1 and swap any score 20\.0%, too\.$/,
+      /It is significantly above all others\. Soup 3 to 1 and swap any score 20\.0%, too\. More items are not needed\.$/,
     );
-    expect(isClear).toBe(true);
+    expect(finding?.outcome).toBe("above");
     const tied = reportOf(HEAD + MERGES + TASKS, (step) => ({ 8: 10, 7: 2, 6: 2 })[strength(step)] ?? 1).report;
-    expect(tied.overviews[0]?.verdict).toMatch(
-      / above swap averaged, the best alternative \(20\.0%; .*It is significantly above every other row\. soup 3 to 1 scores 20\.0%, too\.$/,
+    expect(findingText(tied.overviews[0]?.finding)).toMatch(
+      / above swap averaged, the best alternative \(20\.0%; .*It is significantly above all others\. Soup 3 to 1 scores 20\.0%, too\. More items are not needed\.$/,
     );
   });
 
   it("names a ceiling or a floor that all rows are at, and counts tied choices", () => {
     const verdict = (right: number, options = {}) =>
-      reportOf(HEAD + MERGES + TASKS, () => right, options).report.overviews[0]?.verdict;
-    const tie = (at: string) => `base, math and 8 more are tied at ${at}%.`;
+      findingText(reportOf(HEAD + MERGES + TASKS, () => right, options).report.overviews[0]?.finding);
+    const tie = (at: string) => `The math expert, the other-math expert and 8 more are tied at ${at}%.`;
     const useless = (limit: string, at: string) =>
       `All rows are at the ${limit}, so this task cannot tell these models apart. ${tie(at)}`;
-    expect(verdict(10)).toBe(useless("ceiling", "100.0"));
-    expect(verdict(0)).toBe(useless("floor", "0.0"));
-    expect(verdict(5)).toBe(tie("50.0"));
+    expect(verdict(10)).toBe(`${useless("ceiling", "100.0")} Ask a harder task.`);
+    expect(verdict(0)).toBe(`${useless("floor", "0.0")} Ask an easier task.`);
+    expect(verdict(5)).toBe(`${tie("50.0")} Ask more items to tell them apart.`);
     const isTied = ({ model }: EvaluateStep, item: number) => model === "id:b" && item < 3;
     // Eleven models: one of the ten rows has two.
     expect(verdict(5, { isTied })).toMatch(
-      new RegExp(`^${tie("50.0")} 3 of \\d+ answers of these models have tied choices\\.$`),
+      new RegExp(
+        `^${tie("50.0")} 3 of \\d+ answers of these models have tied choices\\. Ask more items to tell them apart\\.$`,
+      ),
     );
   });
 
@@ -233,7 +237,9 @@ describe("significance", () => {
 
   it("reports ties", () => {
     const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
-    expect(alike.report.overviews[0]?.verdict).toBe("math and other-math are tied at 90.0%.");
+    expect(findingText(alike.report.overviews[0]?.finding)).toBe(
+      "The math expert and the other-math expert are tied at 90.0%. Ask more items to tell them apart.",
+    );
   });
 });
 
@@ -280,7 +286,7 @@ evaluate: { tasks: [own_sw.yaml] }
 `,
     ({ model }) => (model === "id:m1" || typeof model === "object" ? 10 : 0),
   ).report;
-  expect(overviews[0]?.verdict).toMatch(/It is significantly above every other row except kept\.$/);
+  expect(findingText(overviews[0]?.finding)).toMatch(/It is significantly above all others except kept\./);
   expect(overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual(["math"]);
   expect(overviews[0] && leadsTable(overviews[0])?.title).toMatch(/^The lead of math, /);
   expect(overviews[0] && leadsTable(overviews[0])?.note).toMatch(/ p: how often .* Detectable: .* Resampled: what /);
@@ -314,12 +320,14 @@ controls: { kinds: [random, reverse, itself], draws: 2 }
   it("are never marked best, and named where the best is not above them", () => {
     const overview = (graft: number, reverse: number) => {
       const [first] = made(graft, reverse).overviews;
-      return [first?.bars.filter(({ isBest }) => isBest).map(({ label }) => label), first?.verdict];
+      return [first?.bars.filter(({ isBest }) => isBest).map(({ label }) => label), findingText(first?.finding)];
     };
     const label = "graft, chosen";
     const lead = (score: string, except: string) =>
       expect.stringMatching(
-        new RegExp(`^graft scores ${score}%, .* It is significantly above every other row${except}\\.$`),
+        new RegExp(
+          `^Graft scores ${score}%, .* It is significantly above all others${except}\\. No other merge was tried on these items\\.`,
+        ),
       );
     expect(made(10, 1).overviews[0]?.choice).toBe(
       "Configurations were chosen on 10 other items of own_sw.yaml. Controls have the default configuration.",

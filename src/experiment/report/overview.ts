@@ -1,6 +1,6 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
-import { isSignificant } from "../../evaluate/scoring/index.js";
-import { leadSentence, scoreText } from "../../figures/index.js";
+import { type Candidate, findingAbout } from "../../evaluate/findings/index.js";
+import { type Finding, listed } from "../../figures/index.js";
 import { findLanguage, groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { MergeModel } from "../expand/plan-models.js";
@@ -9,8 +9,9 @@ import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { decidingScores, inLanguages, languagesOf } from "../plan/plan-tasks.js";
 import type { Role } from "../plan/plan-values.js";
 import { fieldsAt, pointOf } from "../plan/space.js";
+import { kindOfMethod } from "../steps/finished-evaluations.js";
 import { compareRow } from "./comparisons.js";
-import type { Lead, Overview, OverviewBar, OverviewRow } from "./report-data.js";
+import type { Overview, OverviewBar, OverviewRow } from "./report-data.js";
 import { mergeInWords } from "./row-words.js";
 import { type Sheet, scoreIn, UNKNOWN_MODEL } from "./score-sheet.js";
 
@@ -24,13 +25,6 @@ export const languageName = (code: string) => findLanguage(code)?.name ?? code;
 export function byLanguage(merge: string, models: readonly MergeModel[]): (readonly [string, readonly MergeModel[]])[] {
   const groups = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
   return groups.map(([languages, own]) => [groups.length > 1 ? `${merge}, ${languages}` : merge, own]);
-}
-
-interface Row extends OverviewRow {
-  /** The family of experts, or the merge, of which it may be one of several configurations. */
-  readonly entry: string;
-  /** Whether a search chose its models. */
-  readonly isChosen: boolean;
 }
 
 /** Every task of a reported model, in the order of the plan, then the averages. */
@@ -59,8 +53,8 @@ const ROLES: Readonly<Record<Role, string>> = {
   other: "expert",
 };
 
-function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number | undefined): Row[] {
-  const experts = Object.entries(plan.experts).flatMap(([expertGroup, { role, language }], own): Row[] => {
+function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number | undefined): OverviewRow[] {
+  const experts = Object.entries(plan.experts).flatMap(([expertGroup, { role, language }], own): OverviewRow[] => {
     const models = sheet.experts
       .filter((expert) => expert.expertGroup === expertGroup && sheet.isEvaluated(expert.name, task))
       .map(({ name }) => name);
@@ -89,7 +83,7 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number
     );
   });
   const about = "the experts start from it";
-  const base: Row = {
+  const base: OverviewRow = {
     label: "base",
     entry: "base",
     about,
@@ -107,8 +101,8 @@ function mergeRows(
   task: string,
   sheet: Sheet,
   layers: number | undefined,
-): Row[] {
-  const row = (label: string, some: readonly MergeModel[], isChosen = false): Row => ({
+): OverviewRow[] {
+  const row = (label: string, some: readonly MergeModel[], isChosen = false): OverviewRow => ({
     label,
     entry: name,
     about: mergeInWords(some, layers),
@@ -193,10 +187,10 @@ function configurationsIn(models: readonly MergeModel[]): string {
 function kindOf([first]: readonly MergeModel[]): OverviewRow["kind"] {
   if (first?.merge.controlOf !== undefined) return "control";
   const method = typeof first?.source === "object" ? first.source.method : "";
-  return method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
+  return kindOfMethod(method);
 }
 
-function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
+function overview(task: string, rows: readonly OverviewRow[], sheet: Sheet): Overview {
   const cells = rows.map((row) => ({ row, cell: sheet.cell(row.models, task) }));
   const known = cells.flatMap(({ row, cell }) => {
     const score = scoreIn(cell);
@@ -205,7 +199,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
   const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
   const facts = cells.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
   const scale = cells[0]?.cell.scale ?? "share";
-  const { best, isClear = false, verdict, leads = [] } = compareRows(known, task, scale, sheet);
+  const finding = rowFinding(task, known.map(candidateOf), sheet);
   const controlled = describeControls(rows, task, sheet);
   return {
     task,
@@ -216,18 +210,15 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet): Overview {
     scale,
     items: itemsOf(task, sheet),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet) + controlled : "",
-    verdict: [limitOf(known, scale), verdict, tiesOf(rows, task, sheet)]
-      .filter((sentence) => sentence !== "")
-      .join(" "),
-    isClear,
-    leads,
+    finding,
     controls: controlLeads(task, rows, sheet),
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     rows: cells
       .filter(({ cell }) => cell.value !== null)
       .map(({ row: { label, kind, own, about, detail } }) => ({ label, kind, own, about, detail })),
-    bars: known.map(({ row: { isChosen: _, entry: __, ...row }, ...score }): OverviewBar => {
-      return { ...row, ...score, isBest: row.label === best?.label && row.detail === best.detail };
+    bars: known.map(({ row, ...score }): OverviewBar => {
+      const { label, detail } = finding?.subject ?? {};
+      return { ...row, ...score, isBest: finding?.isBest === true && row.label === label && row.detail === detail };
     }),
   };
 }
@@ -278,7 +269,7 @@ function describeChoice(task: string, sheet: Sheet): string {
 }
 
 /** What a reader must know of the controls among the rows, in a sentence; empty if there are none. */
-function describeControls(rows: readonly Row[], task: string, sheet: Sheet): string {
+function describeControls(rows: readonly OverviewRow[], task: string, sheet: Sheet): string {
   const controls = rows.filter(({ kind }) => kind === "control").flatMap(({ models }) => models);
   if (controls.length === 0) return "";
   const asked = Math.max(...controls.map((name) => sheet.answers(name, task)?.facts.items ?? 0));
@@ -287,7 +278,7 @@ function describeControls(rows: readonly Row[], task: string, sheet: Sheet): str
 }
 
 /** How far each swap is above its controls, which have its default configuration. */
-function controlLeads(task: string, rows: readonly Row[], sheet: Sheet): Overview["controls"] {
+function controlLeads(task: string, rows: readonly OverviewRow[], sheet: Sheet): Overview["controls"] {
   const compared = rows.flatMap((row) => {
     const control = sheet.merges.find(({ name }) => name === row.models[0]);
     if (row.kind !== "control" || !control || sheet.cell(row.models, task).value === undefined) return [];
@@ -312,7 +303,7 @@ function controlLeads(task: string, rows: readonly Row[], sheet: Sheet): Overvie
 }
 
 /** Which families' checkpoints were chosen on the items of a task, in a sentence; empty if none were. */
-function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): string {
+function checkpointChoice(task: string, rows: readonly OverviewRow[], sheet: Sheet, plan: ExperimentPlan): string {
   const names = new Set(rows.flatMap(({ models }) => models));
   const merged = sheet.merges.flatMap(({ name, expertGroups }) => (names.has(name) ? expertGroups : []));
   const parts = sheet.partsOf(task);
@@ -329,92 +320,42 @@ function checkpointChoice(task: string, rows: readonly Row[], sheet: Sheet, plan
   return `Checkpoints of ${listed(chosen)} were chosen on these items, so their scores and those of their merges are optimistic.`;
 }
 
-/** Names a ceiling or a floor that all rows are at; empty for one row. */
-function limitOf(rows: readonly { readonly mean: number }[], scale: Overview["scale"]): string {
-  if (rows.length < 2) return "";
-  const limits = [
-    { value: scale === "points" ? 100 : 1, name: "the ceiling" },
-    { value: 0, name: "the floor" },
-  ];
-  const limit = limits.find(({ value }) => rows.every(({ mean }) => Math.abs(mean - value) < 1e-9));
-  return limit ? `All rows are at ${limit.name}, so this task cannot tell these models apart.` : "";
-}
-
-/** How many answers to items with choices are tied; empty if none are. */
-function tiesOf(rows: readonly Row[], task: string, sheet: Sheet): string {
+/** Answers to items with choices that are tied; undefined if none are. */
+function tiedChoices(rows: readonly OverviewRow[], task: string, sheet: Sheet): Finding["tiedChoices"] {
   const models = [...new Set(rows.flatMap(({ models }) => models))];
   const answers = models.flatMap((name) => sheet.partsOf(task).flatMap((part) => sheet.items(name, part) ?? []));
   const tied = answers.filter((item) => item.tied).length;
-  return tied === 0 ? "" : `${tied} of ${plural(answers.length, "answer")} of these models have tied choices.`;
+  return tied === 0 ? undefined : { answers: tied, of: answers.length };
 }
 
-/**
- * What the highest row scores against the best alternative, which is no other configuration of it, in sentences. Controls and
- * points of a figure are neither.
- * @returns `best`: the highest row, if its lead over each other row is significant; `isClear`: whether that over the alternative is
- */
-function compareRows(
-  rows: readonly { readonly row: Row; readonly mean: number }[],
+/** A row with its score, as a candidate for the best. */
+export const candidateOf = ({ row, mean }: { readonly row: OverviewRow; readonly mean: number }) => ({
+  ...row,
+  name: row.entry,
+  score: mean,
+});
+
+/** What rows show: of the highest, or of `subject`. */
+export function rowFinding(
   task: string,
-  scale: Overview["scale"],
+  rows: readonly (OverviewRow & Candidate)[],
   sheet: Sheet,
-): { best?: Row; isClear?: boolean; verdict: string; leads?: readonly Lead[] } {
-  const isControl = ({ row }: { readonly row: Row }) => row.kind === "control" || row.isPoint === true;
-  const own = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
-  const [first, ...rest] = own.filter((one) => !isControl(one));
-  const alternative = rest.find(({ row }) => row.entry !== first?.row.entry) ?? rest[0];
-  if (!first || !alternative) return { verdict: "" };
-  const namesOf = (some: readonly { readonly row: Row }[]) => listed(some.map(({ row }) => row.label));
-  const ties = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
-  if (ties.length > 0) {
-    return { verdict: `${namesOf([first, ...ties])} are tied at ${scoreText(first.mean, scale)}.` };
-  }
-  const isOther = alternative.row.entry !== first.row.entry;
-  const named = ({ row: { entry, label }, mean }: (typeof own)[number]) => {
-    return { name: listed([isOther ? entry : label]), score: mean };
-  };
-  const compared = [named(first), named(alternative)] as const;
-  const plain = leadSentence(compared, { scale, difference: first.mean - alternative.mean });
+  subject?: OverviewRow & Candidate,
+): Finding | undefined {
   const deciding = sheet.decidingTasks(task);
   const isSeen = (part: string) => deciding.includes(part) && sheet.heldOut(part) === undefined;
-  if (first.row.isChosen && sheet.partsOf(task).some(isSeen)) {
-    return { verdict: `${plain} It was chosen on these items, so its score is optimistic.` };
-  }
-  const others = own.filter(({ row }) => row !== first.row);
-  const leads = compareRow(
-    first.row,
-    others.map(({ row }) => row),
-    task,
-    sheet,
-  );
-  const leadOver = (one: (typeof own)[number]) => leads[others.indexOf(one)];
-  const lead = leadOver(alternative);
-  if (leads.length < others.length || !lead) return { verdict: `${plain} Whether that is significant is unknown.` };
-  // A control may be above the highest row.
-  const isUnclear = (one: (typeof own)[number]) => one.mean >= first.mean || !isSignificant(leadOver(one)?.pValue);
-  const unclear = rest.filter(isUnclear);
-  const controls = own.filter(isControl).filter(isUnclear);
-  const except = controls.length === 0 ? "" : ` except ${namesOf(controls)}`;
-  const tested =
-    unclear.length === 0
-      ? `It is significantly above every other row${except}.`
-      : `It is not significantly above ${namesOf([...unclear, ...controls])}.`;
-  // At the floor, ties say nothing.
-  const isEqual = ({ mean }: (typeof own)[number]) => mean > 0 && Math.abs(mean - alternative.mean) < 1e-9;
-  const equal = rest.filter((one) => one.row.entry !== alternative.row.entry && isEqual(one));
-  const also = `${namesOf(equal)} ${equal.length === 1 ? "scores" : "score"} ${scoreText(alternative.mean, scale)}, too.`;
-  const tied = equal.length === 0 ? "" : ` ${also}`;
-  return {
-    ...(unclear.length === 0 ? { best: first.row } : {}),
-    isClear: !isUnclear(alternative),
-    verdict: `${leadSentence(compared, { scale, ...lead })} ${tested}${tied}`,
-    leads,
-  };
+  return findingAbout(rows, {
+    ...{ scale: sheet.cell(rows[0]?.models ?? [], task).scale, subject },
+    items: Math.max(0, ...rows.flatMap(({ models }) => models.map((name) => itemsAsked(name, task, sheet)))),
+    isChosenHere: ({ isChosen }) => isChosen && sheet.partsOf(task).some(isSeen),
+    leads: (first, others) => {
+      const found = compareRow(first, others, task, sheet);
+      // One for each, in their order, or none can be told from another's.
+      return found.length === others.length ? found : others.map(() => undefined);
+    },
+    tiedChoices: tiedChoices(rows, task, sheet),
+  });
 }
 
-/** `a, b and c`; if there are too many, the number of the others. Labels with commas are quoted. */
-function listed(names: readonly string[], max = 3): string {
-  const quoted = names.map((name) => (name.includes(",") ? `“${name}”` : name));
-  const shown = quoted.length > max ? [...quoted.slice(0, max - 1), `${quoted.length - max + 1} more`] : quoted;
-  return shown.length < 2 ? (shown[0] ?? "") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
-}
+const itemsAsked = (model: string, task: string, sheet: Sheet) =>
+  sheet.partsOf(task).reduce((sum, part) => sum + (sheet.items(model, part)?.length ?? 0), 0);

@@ -1,6 +1,10 @@
+import { highest } from "../../evaluate/findings/index.js";
 import {
   type Commands,
   type Figure,
+  findingText,
+  findingVerdict,
+  findingWords,
   formatNumber,
   formatSpan,
   ownClass,
@@ -18,8 +22,11 @@ import { moreRecipes, RECIPES_LEAD, VARIANTS } from "./recipes.js";
 import type {
   ExperimentReport,
   Flips,
+  MatrixReport,
   Overview,
   OverviewBar,
+  PlanReport,
+  ReportHead,
   ReportHeatmap,
   ReportRecipe,
   ReportTable,
@@ -39,6 +46,8 @@ import {
   searchTables,
 } from "./tables.js";
 
+import { highestText } from "./variants.js";
+
 /** Limits of the page for a large report; its files have everything. */
 const MAX_COMPARISONS = 50;
 const MAX_NAMED = 6;
@@ -47,113 +56,19 @@ const MAX_RECIPES = 60;
 
 /** @param isVariant whether the page of all variants links to it */
 export function experimentPage(report: ExperimentReport, isVariant = false): Page {
-  const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
-  const shownRecipes = recipes.slice(0, MAX_RECIPES);
-  const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
-  const headline = overviews.find(({ verdict }) => verdict !== "");
-  const { compared, published, selections } = report;
-  const language = languageTable(report.scores);
-  const scores = scoreList(report, MAX_SCORES);
-  // The same colour in each figure.
-  const spanOf = (grids: readonly ReportHeatmap[]) => ({
-    low: 0,
-    high: Math.max(0, ...grids.flatMap(({ cells }) => cells.flat()).map(Number)),
-  });
-  const tasks = [...new Set(flips.map(({ task }) => task))];
+  const { failures, progress } = report;
+  const overviews = report.kind === "plan" ? report.overviews.filter(({ bars }) => bars.length > 0) : [];
+  const headline = overviews.find(({ finding }) => finding !== undefined);
   const failed = failures.map(({ label, reason }) => [label, reason]);
   const sections: Section[] = [
-    {
-      id: "variants",
-      title: "The variants",
-      figures: compared.map((table) => variantsFigure(table, report.variants)),
-    },
+    ...(report.kind === "matrix" ? [variantsSection(report)] : []),
     // What the author asked for, whole, before what every report has.
     {
       id: "tables",
       title: "Tables of the plan",
       figures: report.tables.map((table) => ({ kind: "table", ...table, what: "row", isWhole: true })),
     },
-    {
-      id: "overview",
-      title: "The result",
-      figures: overviews.flatMap((overview) => [
-        barFigure(overview === headline ? { ...overview, verdict: "" } : overview, shownRecipes),
-        ...leadFigure(overview),
-      ]),
-    },
-    {
-      id: "published-scores",
-      title: "Published scores",
-      figures: published ? [untitled(published, "row")] : [],
-    },
-    {
-      id: "lines",
-      title: "Scores along one setting",
-      figures: report.lines.map((lines) => ({ kind: "lines", ...lines, table: linesTable(lines) })),
-    },
-    {
-      id: "changes",
-      title: "Where the experts changed",
-      lead: CHANGES_LEAD,
-      figures: report.changes.map((change) => ({
-        kind: "grid",
-        ...change,
-        span: spanOf(report.changes),
-        isDense: true,
-      })),
-    },
-    {
-      id: "overlaps",
-      title: "What pairs of experts both changed",
-      lead: OVERLAPS_LEAD,
-      figures: report.overlaps.map((overlap) => ({
-        kind: "grid",
-        ...overlap,
-        span: spanOf(report.overlaps),
-        isDense: true,
-      })),
-    },
-    {
-      id: "grids",
-      title: "Scores over the grid",
-      lead: gridsLead(heatmaps),
-      figures: heatmaps.map((heatmap) => ({ kind: "grid", ...heatmap })),
-    },
-    { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
-    {
-      id: "recipes",
-      title: "Recipes",
-      lead: RECIPES_LEAD + moreRecipes(recipes.length - shownRecipes.length),
-      figures: shownRecipes.length > 0 ? [{ kind: "commands", commands: shownRecipes.map(recipeCommand) }] : [],
-    },
-    {
-      id: "flips",
-      title: "What the merges gained and lost",
-      lead: flipsTable(flips).note,
-      figures: tasks.map((task) => flipsFigure(task, flips)),
-    },
-    {
-      id: "answers",
-      title: "The language of the answers",
-      figures: language.rows.length > 0 ? [untitled(language, "row")] : [],
-    },
-    {
-      id: "experts",
-      title: "The experts",
-      figures: [
-        ...(experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : []),
-        ...selections.map((table) => tableFigure(table, "checkpoint")),
-      ],
-    },
-    {
-      id: "scores",
-      title: "Every score",
-      // The variants' own pages list theirs.
-      figures:
-        scores.rows.length > 0 && compared.length === 0
-          ? [{ kind: "table", ...scores, what: "score", hasIntervals: true }]
-          : [],
-    },
+    ...(report.kind === "plan" ? planSections(report, overviews, headline) : [languageSection(report.scores)]),
     {
       id: "notes",
       title: "Notes",
@@ -175,15 +90,10 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   ];
   return {
     title: report.title,
-    lead: leadOf(report),
+    lead: report.kind === "plan" ? leadOf(report) : `${axesOf(report.variants)}. Each variant has a page of its own.`,
     notes: report.notes,
     ...(isVariant ? { up: { text: "All variants", href: "../../index.html" } } : {}),
-    // The other tasks' are with their bars.
-    verdicts: headline
-      ? [{ title: overviews.length > 1 ? headline.title : "", text: headline.verdict, isOpen: !headline.isClear }]
-      : report.verdict === ""
-        ? []
-        : [{ title: compared[0]?.title ?? "", text: report.verdict, isOpen: true }],
+    verdicts: report.kind === "matrix" ? highestVerdict(report) : headlineVerdict(headline, overviews.length > 1),
     state: {
       text: [describeProgress(report), ...report.warnings, describeBackend(report)].join(" "),
       isOpen: progress.left + progress.waiting + progress.failed > 0 || report.warnings.length > 0,
@@ -193,7 +103,103 @@ export function experimentPage(report: ExperimentReport, isVariant = false): Pag
   };
 }
 
-const noteRow = ({ note, steps }: ExperimentReport["stepNotes"][number]) => [
+function highestVerdict({ highest, compared }: MatrixReport): Page["verdicts"] {
+  const text = highestText(highest);
+  return text === "" ? [] : [{ title: compared[0]?.title ?? "", text, isOpen: true }];
+}
+
+/** Of the first task; the others' are with their bars. */
+const headlineVerdict = (headline: Overview | undefined, isTitled: boolean): Page["verdicts"] =>
+  headline ? [findingVerdict(headline.finding, isTitled ? headline.title : "")] : [];
+
+const variantsSection = ({ compared, variants }: MatrixReport): Section => ({
+  id: "variants",
+  title: "The variants",
+  figures: compared.map((table) => variantsFigure(table, variants)),
+});
+
+function planSections(report: PlanReport, overviews: readonly Overview[], headline: Overview | undefined): Section[] {
+  const { heatmaps, flips, searches, experts, recipes, published, selections, changes, overlaps } = report;
+  const shownRecipes = recipes.slice(0, MAX_RECIPES);
+  const tasks = [...new Set(flips.map(({ task }) => task))];
+  return [
+    {
+      id: "overview",
+      title: "The result",
+      figures: overviews.flatMap((overview) => [
+        barFigure(overview === headline ? { ...overview, finding: undefined } : overview, shownRecipes),
+        ...leadFigure(overview),
+      ]),
+    },
+    {
+      id: "published-scores",
+      title: "Published scores",
+      figures: published ? [untitled(published, "row")] : [],
+    },
+    {
+      id: "lines",
+      title: "Scores along one setting",
+      figures: report.lines.map((lines) => ({ kind: "lines", ...lines, table: linesTable(lines) })),
+    },
+    { id: "changes", title: "Where the experts changed", lead: CHANGES_LEAD, figures: denseGrids(changes) },
+    { id: "overlaps", title: "What pairs of experts both changed", lead: OVERLAPS_LEAD, figures: denseGrids(overlaps) },
+    {
+      id: "grids",
+      title: "Scores over the grid",
+      lead: gridsLead(heatmaps),
+      figures: heatmaps.map((heatmap) => ({ kind: "grid", ...heatmap })),
+    },
+    { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
+    {
+      id: "recipes",
+      title: "Recipes",
+      lead: RECIPES_LEAD + moreRecipes(recipes.length - shownRecipes.length),
+      figures: shownRecipes.length > 0 ? [{ kind: "commands", commands: shownRecipes.map(recipeCommand) }] : [],
+    },
+    {
+      id: "flips",
+      title: "What the merges gained and lost",
+      lead: flipsTable(flips).note,
+      figures: tasks.map((task) => flipsFigure(task, flips)),
+    },
+    languageSection(report.scores),
+    {
+      id: "experts",
+      title: "The experts",
+      figures: [
+        ...(experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : []),
+        ...selections.map((table) => tableFigure(table, "checkpoint")),
+      ],
+    },
+    scoresSection(report.scores),
+  ];
+}
+
+function languageSection(scores: PlanReport["scores"]): Section {
+  const language = languageTable(scores);
+  return {
+    id: "answers",
+    title: "The language of the answers",
+    figures: language.rows.length > 0 ? [untitled(language, "row")] : [],
+  };
+}
+
+function scoresSection(scores: PlanReport["scores"]): Section {
+  const list = scoreList({ scores }, MAX_SCORES);
+  return {
+    id: "scores",
+    title: "Every score",
+    figures: list.rows.length > 0 ? [{ kind: "table", ...list, what: "score", hasIntervals: true }] : [],
+  };
+}
+
+/** Grids with the same colour for the same value in each. */
+function denseGrids(grids: readonly ReportHeatmap[]): Figure[] {
+  const span = { low: 0, high: Math.max(0, ...grids.flatMap(({ cells }) => cells.flat()).map(Number)) };
+  return grids.map((grid) => ({ kind: "grid", ...grid, span, isDense: true }));
+}
+
+const noteRow = ({ note, steps }: ReportHead["stepNotes"][number]) => [
   note,
   steps.length === 0 ? "the plan" : formatSome(steps, MAX_NAMED),
 ];
@@ -215,7 +221,7 @@ function withOwnIds(sections: readonly Section[]): Section[] {
   return sections.map((section) => ({ ...section, figures: section.figures.map(own) }));
 }
 
-function describeProgress({ progress: { done, failed, left, waiting } }: ExperimentReport): string {
+function describeProgress({ progress: { done, failed, left, waiting } }: ReportHead): string {
   if (failed + left + waiting === 0) return `Complete: ${plural(done, "step")}.`;
   const part = (count: number, text: string) => (count > 0 ? [text.replace("#", count.toLocaleString("en-US"))] : []);
   const parts = [
@@ -227,17 +233,17 @@ function describeProgress({ progress: { done, failed, left, waiting } }: Experim
   return `Incomplete. Steps: ${parts.join(", ")}. A number that is not known yet is written as …`;
 }
 
-function describeBackend({ backend }: ExperimentReport): string {
+function describeBackend({ backend }: ReportHead): string {
   return `Evaluated with: ${backend}.`;
 }
 
-function describeCost({ cost: { mergeSeconds, seconds } }: ExperimentReport): string {
+function describeCost({ cost: { mergeSeconds, seconds } }: ReportHead): string {
   if (seconds === 0) return "Nothing has been timed yet.";
   const share = (100 * mergeSeconds) / seconds;
   return `Making the merges took ${formatDuration(mergeSeconds)} of ${formatDuration(seconds)} (${share < 0.1 ? "under 0.1" : share.toFixed(1)}%).`;
 }
 
-function variantsFigure(table: ReportTable, variants: ExperimentReport["variants"]): Figure {
+function variantsFigure(table: ReportTable, variants: MatrixReport["variants"]): Figure {
   const linkOf = ({ id, title, report: { progress } }: ReportVariant): TextCell => ({
     text: title,
     href: `${VARIANTS}/${encodeURIComponent(id)}/index.html`,
@@ -248,8 +254,7 @@ function variantsFigure(table: ReportTable, variants: ExperimentReport["variants
   return { ...table, kind: "table", rows, what: "variant", isWhole: true };
 }
 
-function leadOf({ base, overviews, variants, experts }: ExperimentReport): string {
-  if (variants.length > 0) return `${axesOf(variants)}. Each variant has a page of its own.`;
+function leadOf({ base, overviews, experts }: PlanReport): string {
   const size = base.parameters === undefined ? "" : `, ${millions(base.parameters)} parameters`;
   const layers = base.layers === undefined ? "" : `, ${base.layers} layers`;
   const titles = [...new Set(overviews.map(({ title }) => title))];
@@ -261,13 +266,13 @@ function leadOf({ base, overviews, variants, experts }: ExperimentReport): strin
   const names = [...new Set(named)];
   const who = names.length > 0 && names.length < 5 ? ` (${names.join(", ")})` : "";
   const swaps = overviews[0]?.bars.filter(({ kind, about }) => kind === "swap" && about !== "") ?? [];
-  const [swap] = swaps.toSorted((a, b) => b.mean - a.mean);
+  const swap = highest(swaps.map((bar) => ({ ...bar, score: bar.mean })));
   const taken = swap ? ` The ${swaps.length > 1 ? "best " : ""}layer swap takes ${swap.about}.` : "";
   return `Experts${who} fine-tuned from ${shortName(base.name)}${size}${layers}, ${merged} and compared on ${what}.${taken}`;
 }
 
 /** `12 variants of one plan: model (llama, aya), how (full, LoRA), language (Swahili, Bengali, Telugu)` */
-function axesOf(variants: ExperimentReport["variants"]): string {
+function axesOf(variants: MatrixReport["variants"]): string {
   const axes = Object.keys(variants[0]?.values ?? {}).map((axis) => {
     const values = new Set(variants.map(({ values }) => values[axis] ?? ""));
     return `${axis} (${[...values].join(", ")})`;
@@ -289,13 +294,14 @@ function millions(parameters: number): string {
 /** @param recipes to which the labels of rows link */
 export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] = []): Figure {
   const anchors = new Map(recipes.map(({ model, id }) => [model, anchorOf(id)]));
-  const { id, title, protocol, example = "", items, choice, verdict, missing, bars, scale } = overview;
+  const { id, title, protocol, example = "", items, choice, finding, missing, bars, scale } = overview;
   return {
     kind: "bars",
     id,
     title,
     note: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.${exampleText(example)}`,
-    verdict,
+    verdict: findingText(finding && { ...finding, next: undefined }),
+    next: finding ? findingWords(finding).next : "",
     below: [choice, missing].filter((sentence) => sentence !== "").join(" "),
     scale,
     rows: bars.map(({ own, ...bar }) => ({

@@ -9,7 +9,7 @@ import { freeId } from "../plan/matrix.js";
 import type { Store } from "../run/store.js";
 import type { Location, ModelSource } from "../steps/step.js";
 import { withFolders } from "../steps/step-state.js";
-import type { ExperimentReport, ReportRecipe } from "./report-data.js";
+import type { ExperimentReport, PlanReport, ReportRecipe } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
 /** Folder of the report, in the experiment's folder, and folder of the recipes, in the report's. */
@@ -35,7 +35,7 @@ const recipesIn = ({ out, id }: Origin) => join(out, REPORT, ...(id === "" ? [] 
 /** Recipes of all reported merges and of trained experts, in the order of the tables. */
 export function reportRecipes(
   sheet: Sheet,
-  overviews: ExperimentReport["overviews"],
+  overviews: PlanReport["overviews"],
   { origin, store }: { readonly origin: Origin; readonly store: Pick<Store, "locate"> },
 ): ReportRecipe[] {
   const rows = new Map<string, Set<string>>();
@@ -132,10 +132,10 @@ export function recipeText(recipe: RecipeInput, title: string): string {
  */
 export function findRecipe(
   row: string,
-  report: Pick<ExperimentReport, "recipes" | "overviews" | "variants">,
+  report: ExperimentReport,
   status: ExperimentStatus,
 ): { readonly name: string; readonly recipe: RecipeInput } {
-  if (report.variants.length === 0) return findRow(row, report, status);
+  if (report.kind === "plan") return findRow(row, report, status);
   const i = report.variants.findIndex(({ id }) => row.startsWith(`${id}/`));
   const [variant, planned] = [report.variants[i], status.variants[i]];
   if (!variant || !planned) {
@@ -149,7 +149,7 @@ export function findRecipe(
 
 function findRow(
   row: string,
-  report: Pick<ExperimentReport, "recipes" | "overviews">,
+  report: Pick<PlanReport, "recipes" | "overviews">,
   { expansion, store }: Pick<ExperimentStatus, "expansion" | "store">,
 ): { readonly name: string; readonly recipe: RecipeInput } {
   const models = new Map(expansion.models.map(({ model }) => [model.name, model]));

@@ -1,4 +1,4 @@
-import type { Grid, Lines, NumberCell, Scale, Score, Span, Table } from "../../figures/index.js";
+import type { Finding, Grid, Lead, Lines, NumberCell, Scale, Score, Span, Table } from "../../figures/index.js";
 import type { Experiment } from "../experiment.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Counts, RunSummary } from "../run/run-experiment.js";
@@ -11,6 +11,10 @@ export type ReportTable = Required<Table>;
 /** The models of a family or merge, which are averaged. */
 export interface OverviewRow {
   readonly label: string;
+  /** The family of experts, or the merge, of which it may be one of several configurations. */
+  readonly entry: string;
+  /** Whether a search chose its models. */
+  readonly isChosen: boolean;
   /** Of a row that stands for two, such as the default that was also chosen: the labels of both. */
   readonly labels?: readonly string[];
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
@@ -33,21 +37,6 @@ export interface OverviewBar extends OverviewRow, Score {
   readonly isBest: boolean;
 }
 
-/** How far the highest row is above another. */
-export interface Lead {
-  /** The other row. */
-  readonly over: string;
-  readonly difference: number;
-  /** 95% interval over what was resampled. */
-  readonly interval?: Span | undefined;
-  /** With Holm's correction for the number of other rows. */
-  readonly pValue?: number | undefined;
-  /** The smallest difference that these items and experts show with 80% power, at 5% corrected in the same way. */
-  readonly detectable?: number | undefined;
-  /** Levels of each factor, such as `{ math: 4, swahili: 4 }`, and items. */
-  readonly resampled: { readonly factors: Readonly<Record<string, number>>; readonly items: number };
-}
-
 export interface Overview {
   readonly id: string;
   /** Name of the task in the plan. */
@@ -61,17 +50,13 @@ export interface Overview {
   readonly items: string;
   /** How configurations were chosen, in a sentence; empty if none were. */
   readonly choice: string;
-  /** What the highest row scores, against the best alternative and the others, in sentences; empty if there is one row. */
-  readonly verdict: string;
-  /** Whether the highest row is significantly above the best alternative. */
-  readonly isClear: boolean;
+  /** What the rows show: the highest against the best alternative and the others; undefined if there are fewer than two. */
+  readonly finding: Finding | undefined;
   /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
   /** Every row, with or without results; `bars` has those with results, in the same order. */
   readonly rows: readonly Pick<OverviewRow, "label" | "kind" | "own" | "about" | "detail">[];
   readonly bars: readonly OverviewBar[];
-  /** The lead of the highest row; empty if it is tied, or was chosen on these items. */
-  readonly leads: readonly Lead[];
   /** The lead of each swap, in its default configuration, over its controls; `of`: label of its row. */
   readonly controls: readonly { readonly of: string; readonly leads: readonly Lead[] }[];
 }
@@ -222,11 +207,11 @@ export interface CostRow {
 /** A variant of a matrix; `id`: name of its folder in `variants`. */
 export interface ReportVariant extends Pick<Experiment, "id" | "title" | "values"> {
   /** Its report; in report.json, a file of its own. */
-  readonly report: ExperimentReport;
+  readonly report: PlanReport;
 }
 
-/** The report of an experiment as plain data: tables, scores, failures, cost. */
-export interface ExperimentReport {
+/** What every report has. */
+export interface ReportHead {
   readonly name: string;
   readonly title: string;
   readonly notes: readonly string[];
@@ -248,17 +233,23 @@ export interface ExperimentReport {
   readonly stepNotes: readonly { readonly note: string; readonly steps: readonly string[] }[];
   /** What its 95% intervals are, in a sentence. */
   readonly intervals: string;
-  readonly overviews: readonly Overview[];
-  /** With a matrix: each variant with its report. Then this report compares them, and has scores and cost. */
-  readonly variants: readonly ReportVariant[];
-  /** With a matrix: which row is highest in how many variants, in a sentence. */
-  readonly verdict: string;
-  /** With a matrix: a table for each task, with a row for each variant. */
-  readonly compared: readonly ReportTable[];
   /** The plan's own tables. */
   readonly tables: readonly ReportTable[];
+  readonly scores: readonly ScoreRow[];
+  readonly cost: {
+    readonly rows: readonly CostRow[];
+    /** Seconds of merging, and of all steps. */
+    readonly mergeSeconds: number;
+    readonly seconds: number;
+  };
+}
+
+/** The report of a plan without a matrix, or of a variant. */
+export interface PlanReport extends ReportHead {
+  readonly kind: "plan";
+  readonly overviews: readonly Overview[];
   /** Scores that somebody published beside those of the same rows; undefined if there are none. */
-  readonly published?: ReportTable | undefined;
+  readonly published: ReportTable | undefined;
   /** The checkpoints of each family that chose among them. */
   readonly selections: readonly ReportTable[];
   readonly heatmaps: readonly ReportHeatmap[];
@@ -270,7 +261,6 @@ export interface ExperimentReport {
   readonly changes: readonly ReportHeatmap[];
   readonly searches: readonly SearchRow[];
   readonly flips: readonly Flips[];
-  readonly scores: readonly ScoreRow[];
   /** Recipes of all reported merges and of trained experts. */
   readonly recipes: readonly ReportRecipe[];
   /** Trained experts: what each was trained from and how (`all weights`, `LoRA`), and the checkpoint that it is. */
@@ -281,10 +271,27 @@ export interface ExperimentReport {
     readonly how: string;
     readonly origin: string;
   }[];
-  readonly cost: {
-    readonly rows: readonly CostRow[];
-    /** Seconds of merging, and of all steps. */
-    readonly mergeSeconds: number;
-    readonly seconds: number;
-  };
 }
+
+/** Which row is highest in how many variants of a matrix, by the finding of each. */
+export interface Highest {
+  /** Variants. */
+  readonly of: number;
+  /** The most often highest first. `highest`: variants in which it is; `best`: those in which it is significantly above all others. */
+  readonly rows: readonly { readonly label: string; readonly highest: number; readonly best: number }[];
+  /** Variants whose highest rows are tied. */
+  readonly tied: number;
+}
+
+/** The report of a plan with a matrix: its variants, compared. */
+export interface MatrixReport extends ReportHead {
+  readonly kind: "matrix";
+  readonly variants: readonly ReportVariant[];
+  /** On the deciding task. */
+  readonly highest: Highest;
+  /** A table for each task, with a row for each variant. */
+  readonly compared: readonly ReportTable[];
+}
+
+/** The report of an experiment as plain data: tables, scores, failures, cost. */
+export type ExperimentReport = PlanReport | MatrixReport;

@@ -1,7 +1,10 @@
 import {
   type Cell,
   count,
+  type Finding,
+  findingText,
   formatSpan,
+  type Lead,
   type NumberCell,
   right,
   type Table,
@@ -9,7 +12,7 @@ import {
 } from "../../figures/index.js";
 import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
-import type { ExperimentReport, Flips, Overview, ReportTable, ScoreRow, SearchRow } from "./report-data.js";
+import type { Flips, Overview, PlanReport, ReportHead, ReportTable, ScoreRow, SearchRow } from "./report-data.js";
 
 export const INTERVALS =
   "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's. Significance is of tests on the same items, and over experts where rows have several, at 5% with Holm's correction.";
@@ -29,12 +32,10 @@ export const signed = (value: number | undefined, scale: NumberCell["scale"]) =>
 });
 
 /** How far the highest row is above the others; undefined if nothing is known. */
-export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportTable | undefined {
-  const first = bars
-    .toSorted((a, b) => b.mean - a.mean)
-    .find(({ kind, isSummary, isPoint }) => kind !== "control" && !isSummary && !isPoint);
-  if (leads.length === 0 || !first) return undefined;
-  return leadTable({ id: `lead-${id}`, title: `The lead of ${first.label}, ${title}`, note: LEADS, scale, leads });
+export function leadsTable({ id, title, scale, finding }: Overview): ReportTable | undefined {
+  if (!finding || finding.leads.length === 0) return undefined;
+  const { subject, leads } = finding;
+  return leadTable({ id: `lead-${id}`, title: `The lead of ${subject.label}, ${title}`, note: LEADS, scale, leads });
 }
 
 /** Each swap against its controls, whether or not it is highest. */
@@ -50,7 +51,7 @@ export function controlTables({ id, title, scale, controls }: Overview): ReportT
   );
 }
 
-type LeadTable = Pick<ReportTable, "id" | "title" | "note"> & Pick<Overview, "scale" | "leads">;
+type LeadTable = Pick<ReportTable, "id" | "title" | "note"> & Pick<Finding, "scale" | "leads">;
 
 function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
   return {
@@ -62,7 +63,7 @@ function leadTable({ scale, leads, ...head }: LeadTable): ReportTable {
 
 export const LEAD_COLUMNS = ["difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"];
 
-export function leadCells(lead: Overview["leads"][number], scale: Overview["scale"]): Cell[] {
+export function leadCells(lead: Lead, scale: Overview["scale"]): Cell[] {
   const { difference, interval, pValue, detectable, resampled } = lead;
   return [
     ...[difference, interval?.low, interval?.high].map((value) => signed(value, scale)),
@@ -149,7 +150,7 @@ export function languageTable(scores: readonly ScoreRow[]): ReportTable {
   };
 }
 
-export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
+export function costTable({ rows }: ReportHead["cost"]): ReportTable {
   return {
     id: "cost",
     title: "What it cost",
@@ -160,7 +161,7 @@ export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
 }
 
 /** Every score and every average, for CSV. */
-export function scoresTable({ scores, backend }: Pick<ExperimentReport, "scores" | "backend">): Table {
+export function scoresTable({ scores, backend }: Pick<ReportHead, "scores" | "backend">): Table {
   const axes = [...new Set(scores.flatMap(({ values = {} }) => Object.keys(values)))];
   const counts = ["low", "high", "items", "of", "unanswered"];
   return {
@@ -175,10 +176,7 @@ export function scoresTable({ scores, backend }: Pick<ExperimentReport, "scores"
 }
 
 /** Every score; if there are more than `max`, the first of reported models, and a note. */
-export function scoreList(
-  { scores }: Pick<ExperimentReport, "scores">,
-  max: number,
-): Table & { readonly note: string } {
+export function scoreList({ scores }: Pick<ReportHead, "scores">, max: number): Table & { readonly note: string } {
   const listed = scores.length > max ? scores.filter(({ isReported }) => isReported).slice(0, max) : scores;
   const note =
     listed.length === scores.length
@@ -199,7 +197,7 @@ function itemsText({ items, of, unanswered }: Pick<ScoreRow, "items" | "of" | "u
   return unanswered === 0 ? evaluated : `${evaluated}, ${unanswered} unanswered`;
 }
 
-export function expertsTable({ experts }: ExperimentReport): Table {
+export function expertsTable({ experts }: Pick<PlanReport, "experts">): Table {
   return {
     columns: ["expert", "family", "trained from", "training", "checkpoint"],
     rows: experts.map(({ name, family, from, how, origin }) => [name, family, from, how, origin]),
@@ -210,7 +208,7 @@ export function expertsTable({ experts }: ExperimentReport): Table {
 const MAX_DETAIL = 32;
 
 /** The main table of a task with its notes. */
-export function overviewLines({ title, protocol, items, choice, verdict, missing, bars, scale }: Overview): string[] {
+export function overviewLines({ title, protocol, items, choice, finding, missing, bars, scale }: Overview): string[] {
   const hasSeveral = bars.some((bar) => bar.count > 1);
   const isLong = ({ detail }: Overview["bars"][number]) => detail.length > MAX_DETAIL;
   const details = bars.filter(isLong).map(({ label, detail }) => `${label}: ${detail}`);
@@ -233,6 +231,6 @@ export function overviewLines({ title, protocol, items, choice, verdict, missing
     ...terminalLines({ columns: [...columns, ...several], rows }),
     "",
     ...(details.length > 0 ? [...details, ""] : []),
-    ...[verdict, choice, missing].filter((sentence) => sentence !== ""),
+    ...[findingText(finding), choice, missing].filter((sentence) => sentence !== ""),
   ];
 }

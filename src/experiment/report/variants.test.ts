@@ -2,12 +2,13 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { markdownOf, reportOf, tablesIn } from "../../../test/support/report-of.js";
+import { markdownOf, matrixOf, reportOf, tablesIn } from "../../../test/support/report-of.js";
 import { crossedDifference, wilsonInterval } from "../../evaluate/scoring/index.js";
 import { isNumber } from "../../figures/table.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { writeReport } from "./files.js";
 import { experimentPage } from "./page.js";
+import { highestText } from "./variants.js";
 
 const PLAN = `
 name: ways
@@ -35,7 +36,7 @@ function strength({ model, request }: EvaluateStep): number {
   return request.task === "mgsm_te" ? 5 : model.bottom === 2 ? 4 : 3;
 }
 
-const { report } = reportOf(PLAN, strength);
+const { report } = matrixOf(PLAN, strength);
 
 describe("the report of a matrix", () => {
   it("compares the variants on each task as the plan writes it, the deciding one first", () => {
@@ -56,11 +57,11 @@ describe("the report of a matrix", () => {
     ]);
     const { low, high } = wilsonInterval(0.6, 20);
     expect(table?.rows[0]?.[4]).toMatchObject({ interval: { low, high } });
-    expect(report.verdict).toBe("soup is highest in 1 of 2 variants, swap in 1.");
+    expect(highestText(report.highest)).toBe("soup is highest in 1 of 2 variants, swap in 1.");
   });
 
   it("has columns for both rows of a default that was chosen", () => {
-    const best = reportOf(PLAN.replace(/, merges: \[.*\]/, ""), (step) =>
+    const best = matrixOf(PLAN.replace(/, merges: \[.*\]/, ""), (step) =>
       step.request.task === "mgsm_te" ? 5 : strength(step),
     );
     const [table] = best.report.compared;
@@ -100,10 +101,10 @@ describe("the report of a matrix", () => {
   });
 
   it("says which variants are incomplete", () => {
-    const open = experimentPage(reportOf(PLAN, strength, { rounds: 1 }).report);
+    const open = experimentPage(matrixOf(PLAN, strength, { rounds: 1 }).report);
     expect(open.sections.map(({ id }) => id)).toContain("variants");
-    const failed = reportOf(PLAN, strength, { isFinished: false }).report;
-    expect(failed.verdict).toBe("");
+    const failed = matrixOf(PLAN, strength, { isFinished: false }).report;
+    expect(failed.highest).toEqual({ of: 0, rows: [], tied: 0 });
     expect(failed.failures.map(({ label }) => label)).toContain("evaluate base on mgsm_te (Telugu)");
   });
 });
@@ -125,7 +126,7 @@ it("writes the reports of variants, and removes those of variants that are gone"
   writeFileSync(join(folder, "variants/Telugu/own.txt"), "mine\n");
   await writeReport(
     folder,
-    reportOf(
+    matrixOf(
       PLAN.replace(/ {4}(Swahili|Telugu): .*\n/g, "    $1 2: { experts: { target: { language: sw } } }\n"),
       strength,
     ).report,
@@ -168,7 +169,7 @@ ${axis}`;
   };
 
   it("pair the two in each variant, which are drawn as items are", () => {
-    const [table] = reportOf(matrix(""), right).report.tables;
+    const [table] = matrixOf(matrix(""), right).report.tables;
     expect(table?.title).toBe("Compared in pairs, over the variants");
     const row = table?.rows.find(([first, , task]) => first === "soup" && task === "mgsm_{language}");
     const answers = (count: number) => new Map(Array.from({ length: 20 }, (_, i) => [`${i}`, i % 10 < count ? 1 : 0]));
@@ -185,7 +186,7 @@ ${axis}`;
   it("count variants that share the models of both once", () => {
     const again =
       "  extra: { one: { experts: { extra: { role: other, folders: [x1] } } }, two: { experts: { extra: { role: other, folders: [x2] } } } }";
-    const [table] = reportOf(matrix(again), right).report.tables;
+    const [table] = matrixOf(matrix(again), right).report.tables;
     const found = table?.rows.map(([first, second, task, , , , , , over]) => [first, second, task, over]);
     // In English the math expert and the base are the same models in all six variants: nothing to pool.
     expect(found).toEqual([

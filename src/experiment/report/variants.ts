@@ -5,7 +5,7 @@ import { groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { decidingTask, plannedTask } from "../plan/plan-tasks.js";
-import type { Overview, OverviewBar, ReportTable, ReportVariant } from "./report-data.js";
+import type { Highest, Overview, OverviewBar, ReportTable, ReportVariant } from "./report-data.js";
 
 type PlannedVariant = ReportVariant & { readonly plan: ExperimentPlan };
 
@@ -19,7 +19,7 @@ interface Placed {
 /** The tables that compare the variants, that of the deciding task first; and which row is highest how often. */
 export function compareVariants(variants: readonly PlannedVariant[]): {
   readonly compared: readonly ReportTable[];
-  readonly verdict: string;
+  readonly highest: Highest;
 } {
   const placed = variants.flatMap((variant) =>
     variant.report.overviews
@@ -30,7 +30,7 @@ export function compareVariants(variants: readonly PlannedVariant[]): {
     group.some(({ task, variant }) => task === decidingTask(variant.plan));
   const groups = [...groupBy(placed, ({ task }) => task).values()];
   const sorted = groups.toSorted((a, b) => Number(isDeciding(b)) - Number(isDeciding(a)));
-  return { compared: sorted.map((group) => variantsTable(group, variants)), verdict: describeHighest(sorted[0] ?? []) };
+  return { compared: sorted.map((group) => variantsTable(group, variants)), highest: highestIn(sorted[0] ?? []) };
 }
 
 /** Rows that a sentence names. */
@@ -59,7 +59,7 @@ function variantsTable(group: readonly Placed[], variants: readonly PlannedVaria
   return {
     id: `variants-${name}`,
     title: titles.join(", "),
-    note: `${scale === "share" ? "Percent right" : "Scores"}; a row for each variant. In bold: significantly above every other row of the variant's own table. A mean is of all variants, where all have it. ${describeHighest(group)}`.trim(),
+    note: `${scale === "share" ? "Percent right" : "Scores"}; a row for each variant. In bold: significantly above every other row of the variant's own table. A mean is of all variants, where all have it. ${highestText(highestIn(group))}`.trim(),
     columns: ["variant", ...labels],
     rows: [...rows, ...(variants.length > 1 ? [[`mean of ${plural(variants.length, "variant")}`, ...means]] : [])],
   };
@@ -77,24 +77,31 @@ function cellsOf({ bars, scale }: Overview): Map<string, NumberCell> {
   );
 }
 
-/** `swap is highest in 14 of 24 variants (significantly in 3), soup in 9, tied in 1.` */
-function describeHighest(group: readonly Placed[]): string {
-  if (group.length < 2) return "";
-  const highest = group.map(({ overview }) => {
-    const bars = overview.bars.filter(isCompared).toSorted((a, b) => b.mean - a.mean);
-    const [first, second] = bars;
-    const isTied = first && second && first.mean - second.mean < 1e-9;
-    return { label: isTied ? "" : (first?.label ?? ""), isBest: first?.isBest === true };
+/** Which row is highest in how many variants. */
+function highestIn(group: readonly Placed[]): Highest {
+  const found = group.map(({ overview: { finding, bars } }) => {
+    // Without a finding, the only row.
+    const label = finding ? finding.subject.label : (bars.find(isCompared)?.label ?? "");
+    return { label: finding?.outcome === "tied" ? "" : label, isBest: finding?.isBest === true };
   });
-  const counts = [...groupBy(highest, ({ label }) => label)].toSorted(([, a], [, b]) => b.length - a.length);
-  const named = counts.filter(([label]) => label !== "");
-  const others = named.slice(MAX_NAMED).reduce((sum, [, some]) => sum + some.length, 0);
-  const parts = named.slice(0, MAX_NAMED).map(([label, some], i) => {
-    const best = some.filter(({ isBest }) => isBest).length;
-    const where = i === 0 ? `is highest in ${some.length} of ${group.length} variants` : `in ${some.length}`;
+  const counts = [...groupBy(found, ({ label }) => label)].toSorted(([, a], [, b]) => b.length - a.length);
+  return {
+    of: group.length,
+    rows: counts.flatMap(([label, some]) =>
+      label === "" ? [] : [{ label, highest: some.length, best: some.filter(({ isBest }) => isBest).length }],
+    ),
+    tied: counts.find(([label]) => label === "")?.[1].length ?? 0,
+  };
+}
+
+/** `swap is highest in 14 of 24 variants (significantly in 3), soup in 9, tied in 1.`; empty for one variant. */
+export function highestText({ of, rows, tied }: Highest): string {
+  if (of < 2) return "";
+  const others = rows.slice(MAX_NAMED).reduce((sum, { highest }) => sum + highest, 0);
+  const parts = rows.slice(0, MAX_NAMED).map(({ label, highest, best }, i) => {
+    const where = i === 0 ? `is highest in ${highest} of ${of} variants` : `in ${highest}`;
     return `${label} ${where}${best > 0 ? ` (significantly in ${best})` : ""}`;
   });
-  const tied = counts.find(([label]) => label === "")?.[1].length ?? 0;
-  if (parts.length === 0) return `The highest rows are tied in ${tied} of ${group.length} variants.`;
+  if (parts.length === 0) return `The highest rows are tied in ${tied} of ${of} variants.`;
   return `${[...parts, ...(others > 0 ? [`other rows in ${others}`] : []), ...(tied > 0 ? [`a tie in ${tied}`] : [])].join(", ")}.`;
 }

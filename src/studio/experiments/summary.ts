@@ -1,9 +1,10 @@
 // What the page shows of an experiment: its status and report, cut to a size that a page can show.
 
+import { isDifferent } from "../../evaluate/findings/index.js";
 import { scoreTexts } from "../../evaluate/index.js";
 import type { Experiment, ExperimentStatus } from "../../experiment/index.js";
 import { type ExperimentReport, inWords, type Overview, type ReportHeatmap } from "../../experiment/report/index.js";
-import { formatNumber, formatSpan, formatTick, scoreAxis } from "../../figures/index.js";
+import { findingText, formatNumber, formatSpan, formatTick, scoreAxis } from "../../figures/index.js";
 import { visible } from "../../kit/printing/index.js";
 import type { Experiment as Shown } from "../protocol/index.js";
 
@@ -39,7 +40,7 @@ export function summarize(
     programs: programs.map((one) => ({ ...one })),
     tasks: overviews.map(taskOf),
     rows: rows.slice(0, MAX_ROWS),
-    maps: report.heatmaps.slice(0, MAX_LISTED).map(mapOf),
+    maps: (report.kind === "plan" ? report.heatmaps : []).slice(0, MAX_LISTED).map(mapOf),
     moreRows: Math.max(0, rows.length - MAX_ROWS),
     intervals: report.intervals,
     running: steps.flatMap(({ step, state }) =>
@@ -52,9 +53,9 @@ export function summarize(
 }
 
 /** The main tables; of a matrix, that of each variant's first task. */
-function shownOverviews({ overviews, variants }: ExperimentReport): readonly Overview[] {
-  if (variants.length === 0) return overviews;
-  return variants.flatMap(({ title, report }) => report.overviews.slice(0, 1).map((one) => ({ ...one, title })));
+function shownOverviews(report: ExperimentReport): readonly Overview[] {
+  if (report.kind === "plan") return report.overviews;
+  return report.variants.flatMap(({ title, report }) => report.overviews.slice(0, 1).map((one) => ({ ...one, title })));
 }
 
 export function clip(text: string): string {
@@ -62,13 +63,13 @@ export function clip(text: string): string {
   return plain.length > MAX_TEXT ? `${plain.slice(0, MAX_TEXT)}…` : plain;
 }
 
-function taskOf({ title, items, protocol, verdict, choice, scale, bars }: Overview): Shown["tasks"][number] {
+function taskOf({ title, items, protocol, finding, choice, scale, bars }: Overview): Shown["tasks"][number] {
   const { low, high, ticks } = scoreAxis(bars, scale);
   const unit = scale === "share" ? "%" : "";
   return {
     title: clip(title),
     about: clip(`${items}; ${protocol}`),
-    sentences: [verdict, choice].filter((sentence) => sentence !== "").map(clip),
+    sentences: [findingText(finding), choice].filter((sentence) => sentence !== "").map(clip),
     axis: { low, high, ticks: ticks.map((tick) => `${formatTick(tick, scale)}${unit}`) },
   };
 }
@@ -95,8 +96,9 @@ function mapOf({
       row.map((value, c) => {
         if (value === null) return null;
         const { behind: less = 0, margin = 0 } = behind?.[r]?.[c] ?? {};
+        const isBest = !isDifferent({ interval: { low: less - margin, high: less + margin } });
         const about = less === 0 ? "the best" : `${text(-less)} ± ${text(margin)} points behind the best`;
-        return { score: `${text(value)}%`, about, shade: (value - low) / (high - low || 1), isBest: -less <= margin };
+        return { score: `${text(value)}%`, about, shade: (value - low) / (high - low || 1), isBest };
       }),
     ),
   };
@@ -108,7 +110,7 @@ const keyOf = ({ label, detail }: { readonly label: string; readonly detail: str
 function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown["rows"][number][] {
   const rows = new Map(overviews.flatMap(({ rows: own }) => own.map((row) => [keyOf(row), row] as const)));
   const cells = overviews.map(cellsOf);
-  const recipes = new Map(report.recipes.map(({ id, model }) => [model, id]));
+  const recipes = new Map((report.kind === "plan" ? report.recipes : []).map(({ id, model }) => [model, id]));
   return [...rows].map(([key, { label, kind, own = null, ...row }]) => {
     const models = new Set(
       overviews.flatMap(({ bars }) => bars.filter((bar) => keyOf(bar) === key)).flatMap((bar) => bar.models),

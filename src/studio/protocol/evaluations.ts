@@ -152,6 +152,15 @@ export const evaluationOperations = {
     input: z.strictObject({ ...pair, names: z.tuple([z.string().max(200), z.string().max(200)]) }),
     output: comparison,
   },
+  /**
+   * What the result of a recipe shows against everything else in the project that was asked the same. `alternative`: the result
+   * of the best of that; null if it is of an experiment. Null of
+   * another model, and if the recipe has changed since.
+   */
+  "evaluation.finding": {
+    input: z.strictObject({ result: evaluationName, task: taskName }),
+    output: z.strictObject({ text: z.string(), alternative: z.string().nullable() }).nullable(),
+  },
   /** Writes a page on which people choose between the answers of two. `url`: where the server shows it. */
   "evaluation.rate": {
     input: z.strictObject(pair),

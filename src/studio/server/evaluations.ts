@@ -2,9 +2,9 @@
 import { readdir, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { openModelSource } from "../../engine/index.js";
+import { compareFinding } from "../../evaluate/findings/index.js";
 import {
   compareResults,
-  comparisonVerdict,
   ownPrompt,
   readResults,
   readSamples,
@@ -15,6 +15,7 @@ import {
 } from "../../evaluate/index.js";
 import { readDeclaration, TASK_FAMILIES } from "../../evaluate/tasks/index.js";
 import { loadLibrary } from "../../export/llama/index.js";
+import { findingText } from "../../figures/index.js";
 import { digestOf, isFile, readBounded, staysIn } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError, messageOf, own, RecipeError, usageError } from "../../kit/index.js";
 import { EVALUATIONS, giveResult, noteOf, shownScore } from "../jobs/evaluate.js";
@@ -165,7 +166,7 @@ export async function compareEvaluations(
     tasks: tasks.map(({ task, title, protocol, comparisons }, i) => ({
       ...{ task, title, protocol, ids: ids[i] ?? [] },
       comparisons: comparisons.map((one) => ({
-        ...{ metric: one.metric, title: one.title, verdict: comparisonVerdict(one, names) },
+        ...{ metric: one.metric, title: one.title, verdict: findingText(compareFinding(one, names)) },
         ...{ hasFlips: one.discordance !== undefined, gained: [...one.gained], lost: [...one.lost] },
       })),
     })),

@@ -51,6 +51,7 @@ import {
   matrixOf,
   renameInEvaluations,
 } from "./evaluations.js";
+import { findingOf } from "./project-finding.js";
 import type { Reports } from "./reports.js";
 import { shareRecipe } from "./share.js";
 
@@ -179,6 +180,7 @@ export const HANDLERS: Handlers = {
   "evaluation.choices": (_, { project }) => choicesOf(project.folder),
   "evaluation.list": (_, { project }) => listEvaluations(project.folder),
   "evaluation.compare": (input, { project }) => compareEvaluations(input, project.folder),
+  "evaluation.finding": (input, { project }) => findingOf(input, project.folder),
   async "evaluation.rate"({ first, second }, { project, reports }) {
     const { page, pairs } = await ratingPage([folderOf(project.folder, first), folderOf(project.folder, second)]);
     const file = await fileOf(project.folder, "ratings", `${digestOf(`${first} ${second}`).slice(0, 12)}.html`);

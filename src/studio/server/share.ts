@@ -2,43 +2,21 @@
 
 import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, join } from "node:path";
-import { compareResults, type MethodComparison, readVerdicts } from "../../evaluate/index.js";
-import { isSignificant, turned } from "../../evaluate/scoring/index.js";
-import { exampleText, flipsFigure } from "../../experiment/report/index.js";
-import {
-  type Bars,
-  type Figure,
-  leadSentence,
-  ownClass,
-  type Page,
-  probabilityText,
-  reportPage,
-  right,
-  type Section,
-} from "../../figures/index.js";
+import { basename, join, resolve } from "node:path";
+import { flipsFigure } from "../../experiment/report/index.js";
+import { type Figure, type Page, reportPage, right, type Section } from "../../figures/index.js";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { type LayergraftError, OutputError, VERSION } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { inspect } from "../../verbs/index.js";
-import { EVALUATIONS } from "../jobs/evaluate.js";
 import { fileOf, readRecipe, readSettings } from "../project/project.js";
-import { askSame, type Evaluation, recipeSource, type Settings } from "../protocol/index.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
 import { checkRecipeText } from "./check-recipe.js";
-import { itemsOf, listEvaluations } from "./evaluations.js";
+import { modelsOf, type Named } from "./evidence.js";
 import { changesOf, whyLayers } from "./share-changes.js";
-
-const MAX_TASKS = 6;
-
-/** A model as the page calls it, with its colour. */
-interface Named {
-  readonly source: string;
-  readonly name: string;
-  readonly kind: string;
-}
+import { scoresOf } from "./share-scores.js";
 
 /**
  * Writes the page to `shared/NAME.html` in the project, and returns its path.
@@ -58,9 +36,14 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
   const settings = await readSettings(project);
   const { text } = await readRecipe(project, name);
   const { openSettings, yamlText } = await loadYaml();
-  const recipe = Object(openSettings(text, "the recipe").value) as RecipeValue;
-  const check = await checkRecipeText(text, join(project, "recipes"));
+  const folder = join(project, "recipes");
+  const check = await checkRecipeText(text, folder);
   const models = modelsOf(settings);
+  // However its paths are written.
+  const placed = (value: unknown) =>
+    models.find(({ source }) => typeof value === "string" && source === resolve(folder, value))?.source ?? value;
+  const written = Object(openSettings(text, "the recipe").value);
+  const recipe = JSON.parse(JSON.stringify(written), (_, value) => placed(value)) as RecipeValue;
   const named = new Map(models.map((one) => [one.source, one.name]));
   const nameOf = (source: string) => named.get(source) ?? publicName(source);
   const isPlace = (value: string) => named.has(value) || /^([/~\\]|\.\.?[/\\]|[A-Za-z]:)/.test(value);
@@ -76,7 +59,10 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     : [method?.summary ?? "", ...(check.plan ? [] : ["The recipe cannot be merged as it is."])].join(" ");
   const [headline, ...others] = results;
   const changes = await changesOf(project, settings);
-  const bars = results.map(({ bars: one, verdict }) => ({ ...one, verdict: one === headline?.bars ? "" : verdict }));
+  const bars = results.map(({ bars: one, verdict: { text, more = "" } }) => ({
+    ...one,
+    verdict: one === headline?.bars ? "" : `${text} ${more}`.trim(),
+  }));
   const sections: Section[] = [
     {
       id: "scores",
@@ -126,7 +112,7 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     lead: `A merge of language models by ${method?.title.toLowerCase() ?? nameOf(String(recipe.method))}. ${said}`,
     verdicts: [
       headline
-        ? { title: others.length > 0 ? headline.title : "", text: headline.verdict, isOpen: headline.isOpen }
+        ? { ...headline.verdict, title: others.length > 0 ? headline.title : "" }
         : { title: "", text: "Not scored: no evaluation of this recipe is there yet.", isOpen: true },
     ],
     notes: [...results.flatMap(({ notes }) => notes), ...(check.plan?.notes ?? [])],
@@ -134,13 +120,6 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     footer: `Made by layergraft ${VERSION}. The 95% intervals are over items: another choice of items could score so. They leave out what another training or prompt would change.`,
   };
   return withoutPaths(page, project, models);
-}
-
-function modelsOf({ base, experts }: Settings): Named[] {
-  return [
-    ...(base === null ? [] : [{ source: base, name: "base", kind: "own-base" }]),
-    ...experts.map(({ name, source }, i) => ({ source, name, kind: ownClass(i) })),
-  ];
 }
 
 /** The last part of a path; all of a name on the hub. */
@@ -151,7 +130,7 @@ function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (
   const columns = rows.every(isWhole) ? ["model"] : ["attention", "MLP"];
   const cell = (owners: readonly string[]) => {
     const [only = ""] = owners;
-    const kind = owners.length > 1 ? "average" : (models.find(({ source }) => source === only)?.kind ?? "own-merge");
+    const kind = owners.length > 1 ? "average" : (models.find(({ source }) => source === only)?.colour ?? "own-merge");
     return { text: owners.map(nameOf).join(" + "), kind };
   };
   const runs: { first: number; last: number; cells: ReturnType<typeof cell>[] }[] = [];
@@ -183,126 +162,6 @@ async function modelsTable(models: readonly Named[], project: string): Promise<F
     }),
   );
   return { kind: "table", what: "model", columns: ["model", "family", right("layers"), right("parameters")], rows };
-}
-
-interface Scored {
-  readonly title: string;
-  readonly verdict: string;
-  readonly isOpen: boolean;
-  readonly notes: readonly string[];
-  readonly bars: Bars;
-  readonly flips: Parameters<typeof flipsFigure>[1];
-}
-
-/**
- * Of each task, the scores on most items, against every other model of the project that was asked the same. Where the recipe
- * was edited since it was scored, the scores of its models stay.
- */
-async function scoresOf(project: string, name: string, models: readonly Named[]): Promise<Scored[]> {
-  const source = recipeSource(name);
-  const all = await listEvaluations(project);
-  const current = all.filter(({ isEarlier }) => !isEarlier);
-  const asked = all
-    .filter((one) => one.source === source)
-    .flatMap((result) => result.tasks.map((task) => ({ result, task })))
-    .sort((a, b) => Number(b.result.isEarlier) - Number(a.result.isEarlier) || a.task.items - b.task.items);
-  const byTask = new Map(asked.map((one) => [one.task.task, one]));
-  return Promise.all(
-    [...byTask.values()].slice(0, MAX_TASKS).map(async ({ result, task }): Promise<Scored> => {
-      const others = models.flatMap((model) => {
-        const own = current.filter(({ source: one, runner }) => one === model.source && runner === result.runner);
-        const found = own.flatMap(({ name: folder, tasks }) => {
-          const score = tasks.find((other) => askSame(other, task));
-          return score ? { ...model, folder, score } : [];
-        });
-        return found.slice(0, 1);
-      });
-      const absent = models
-        .filter((one) => !others.some(({ source: other }) => other === one.source))
-        .map((one) => one.name);
-      const own = result.isEarlier ? [] : [{ name, kind: "own-merge", folder: result.name, score: task }];
-      const rows = [...others, ...own];
-      const most = Math.max(...rows.map(({ score }) => score.value ?? 0));
-      const folderOf = (folder: string) => join(project, EVALUATIONS, folder);
-      const compared =
-        others.length === 0 || result.isEarlier
-          ? []
-          : (
-              await compareResults({ results: [result.name, ...others.map(({ folder }) => folder)].map(folderOf) })
-            ).tasks
-              .find((one) => one.task === task.task)
-              ?.comparisons.filter(({ title }) => title === task.metric);
-      // The merge is the first of the comparison, and the second of what is said.
-      const pairs = (compared ?? []).map((one, i) => {
-        const { name: against = "", score } = others[i] ?? {};
-        return { ...turned(one), against, value: score?.value ?? 0 };
-      });
-      const [strongest] = pairs.toSorted((a, b) => b.value - a.value);
-      const versions = new Set(
-        all.flatMap((one) =>
-          one.source === source && one.tasks.some((other) => other.task === task.task) ? (one.recipe ?? []) : [],
-        ),
-      ).size;
-      return {
-        title: task.title,
-        verdict: result.isEarlier
-          ? `${name} was changed since it was scored on these items, so its score is unknown. Those of its models stay.`
-          : strongest
-            ? verdictOf({ name, score: task.value ?? 0 }, strongest)
-            : `${name} scores ${task.score} (95% interval ${task.interval}); no other model was asked the same.`,
-        isOpen: !strongest || !isSignificant(strongest.pAdjusted),
-        notes: [
-          ...(absent.length > 0
-            ? [`${task.title}: not compared with ${absent.join(", ")}, which did not answer these items.`]
-            : []),
-          ...(versions > 1
-            ? [
-                `${task.title}: ${versions} versions of the recipe were scored on items of this task. If this one was chosen by them, its score is optimistic.`,
-              ]
-            : []),
-        ],
-        bars: {
-          title: task.title,
-          note: `${task.metric} in percent, on ${task.items} items; ${task.protocol}.${await exampleOf(result.name, task, project)}`,
-          verdict: "",
-          scale: "share",
-          rows: rows.flatMap(({ name: label, kind, score: { value, low, high } }) =>
-            value === null
-              ? []
-              : [
-                  {
-                    ...{ label, kind, detail: "", count: 1, isBest: value === most },
-                    ...{ mean: value, low: value, high: value },
-                    interval: low === null || high === null ? undefined : { low, high },
-                  },
-                ],
-          ),
-        },
-        flips: pairs.map(({ against, pAdjusted, ...one }) => ({
-          ...{ model: name, against, task: task.title, scale: one.scale, difference: one.difference },
-          ...{ interval: one.interval, gained: one.gained, lost: one.lost, pValue: pAdjusted },
-        })),
-      };
-    }),
-  );
-}
-
-function verdictOf(
-  own: { readonly name: string; readonly score: number },
-  other: MethodComparison & { readonly against: string; readonly value: number },
-): string {
-  const { against, value, pAdjusted: p } = other;
-  const tested =
-    p === undefined ? "" : ` The difference is ${isSignificant(p) ? "" : "not "}significant (${probabilityText(p)}).`;
-  return `${leadSentence([own, { name: against, score: value }], other)}${tested}`;
-}
-
-/** The first item, for readers who do not know the task. */
-async function exampleOf(name: string, { task }: Evaluation["tasks"][number], project: string): Promise<string> {
-  const [first] = await readVerdicts(join(project, EVALUATIONS, name), task);
-  if (!first) return "";
-  const [item] = await itemsOf({ names: [name], task, metric: "", ids: [first.id] }, project);
-  return exampleText(item?.prompt ?? "");
 }
 
 /** Sentences of a plan may name files. */

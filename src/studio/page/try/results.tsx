@@ -79,11 +79,15 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const open = recipeSource(settings.value?.recipe ?? "");
   const [first, setFirst] = useState<string | null>(null);
   const [second, setSecond] = useState<string | null>(null);
-  // Whether the open recipe, or another one, beats the best expert is what one wants to know.
+  // Whether the open recipe, or another one, beats all else is what one wants to know.
   const wanted = now.find(({ source }) => source === open) ?? now.find(({ isRecipe }) => isRecipe) ?? now.at(-1);
   const alike = now.filter((row) => row !== wanted && row.runner === wanted?.runner);
-  const experts = alike.filter(({ isRecipe, accent }) => !isRecipe && accent !== ownClass("base"));
-  const [best] = (experts.length > 0 ? experts : alike).toSorted((a, b) => (b.score.value ?? 0) - (a.score.value ?? 0));
+  const finding = useAnswer(
+    () => (wanted?.isRecipe ? call("evaluation.finding", { result: wanted.name, task: score.task }) : undefined),
+    [wanted?.name, rows.length],
+  );
+  const [highest] = alike.toSorted((a, b) => (b.score.value ?? 0) - (a.score.value ?? 0));
+  const best = alike.find(({ name }) => name === finding?.alternative) ?? highest;
   const one = rows.find(({ name }) => name === first) ?? best ?? rows.find((row) => row !== wanted);
   const rest = rows.filter((row) => row !== one);
   const other = rest.find(({ name }) => name === second) ?? (wanted === one ? rest[0] : wanted);
@@ -106,6 +110,7 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
           {score.items} items, {score.metric}, {score.protocol}
         </p>
       </header>
+      {finding ? <p class="verdict">{finding.text}</p> : null}
       <ScoreTable label={`Scores on ${score.title}, ${score.items} items, ${score.protocol}`} rows={rows} />
       {now.length > 1 ? (
         <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
