@@ -67,7 +67,7 @@ const main = {
         // A command loads its own verb, and not those that other rooms load with it.
         {
           name: verbChunk,
-          test: /src\/verbs\/(extract|measure|neurons|sources|suggest|train|train-show|train-preview|hand-over)\.ts$/,
+          test: /src\/verbs\/(diff|export|extract|generate|inspect|measure|model-fields|neurons|score|sources|suggest|train|train-show|train-preview|hand-over)\.ts$/,
           includeDependenciesRecursively: false,
         },
         // What every merge reads, in two files in place of one for each set of entries that shares it.

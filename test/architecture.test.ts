@@ -96,7 +96,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["changedRowsOf", "mostChangedRows", "overlapOf", "pageData", "suggestRecipes", "trainingSentences"],
   ],
   "merge/extract": [],
-  "merge/output": ["cloneFile", "writeNotes"],
+  "merge/output": ["cloneFile", "pushLines", "writeNotes"],
   evaluate: [
     ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
     ...["ownPrompt", "progressDetail", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],

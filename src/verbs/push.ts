@@ -1,8 +1,7 @@
 import { resolve } from "node:path";
 import { z } from "zod";
-import { formatBytes, plural } from "../kit/printing/index.js";
 import { namedField } from "../kit/settings/index.js";
-import { type PushResult as Pushed, pushFolder, pushNotes } from "../merge/output/index.js";
+import { type PushResult as Pushed, pushFolder, pushLines, pushNotes } from "../merge/output/index.js";
 import type { PushInput } from "./inputs.js";
 import { callVerb, type Noted, type Verb, type VerbOptions } from "./verb.js";
 
@@ -40,23 +39,7 @@ export const pushVerb: Verb<typeof pushSchema, PushResult> = {
     const created = isNew ? [`${input.name} does not exist yet, or is private, and would be created`] : [];
     return { ...pushed, notes: [...created, ...pushNotes(pushed)], warnings: [] };
   },
-  show({ url, commit, sent, unchanged, removed, bytes }) {
-    const others = [
-      ...(unchanged.length > 0 ? [`${plural(unchanged.length, "file")} unchanged`] : []),
-      ...(removed.length > 0 ? [`${plural(removed.length, "old weight file")} removed`] : []),
-    ];
-    const what = [`${plural(sent.length, "file")} (${formatBytes(bytes)})`, ...others].join(", ");
-    if (commit === null) {
-      const files = [
-        ...sent.map((path) => `send      ${path}`),
-        ...unchanged.map((path) => `unchanged ${path}`),
-        ...removed.map((path) => `remove    ${path}`),
-      ];
-      return [{ kind: "text", lines: [...files, `Would push to ${url}: ${what}`] }];
-    }
-    if (sent.length + removed.length === 0) return [{ kind: "text", lines: [`${url} is already up to date`] }];
-    return [{ kind: "text", lines: [`Pushed to ${url}: ${what}`] }];
-  },
+  show: (result) => [{ kind: "text", lines: pushLines(result) }],
   terminal: {
     positional: ["source", "name"],
     groups: { "Repository:": ["private", "branch", "message", "dryRun"] },

@@ -1,14 +1,12 @@
-import { plainFigures } from "../../figures/index.js";
 import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";
-import { checkPush } from "../../merge/output/index.js";
+import { checkPush, pushLines } from "../../merge/output/index.js";
 import { type PushResult, push } from "../../verbs/index.js";
-import { type Noted, pushVerb } from "../../verbs/shared/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 import { adding } from "./typed.js";
 
 /** As JSON has it; notes are printed. */
-type Pushed = Omit<PushResult, keyof Noted>;
+type Pushed = Omit<PushResult, "notes" | "warnings">;
 
 export interface PushFlags extends CommonOptions {
   readonly push?: string;
@@ -58,6 +56,5 @@ async function runPush(
 }
 
 export function printPush(result: Pushed): void {
-  for (const figure of plainFigures(pushVerb.show({ ...result, notes: [], warnings: [] }, { source: "", name: "" }, 0)))
-    if (figure.kind === "text") print(figure.lines);
+  print(pushLines(result));
 }
