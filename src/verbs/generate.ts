@@ -109,10 +109,6 @@ export const generateVerb: Verb<typeof generateSchema, GenerateResult> = {
       ids: { value: "file", read: "tokens", help: "file of token ids: a JSON array of arrays; - for stdin" },
       system: { value: "text" },
     },
-    missing: {
-      prompts: ({ ids }) =>
-        ids === undefined ? "Missing a prompt. Pass --prompt TEXT, --prompts FILE or --ids FILE." : undefined,
-    },
     waitsFor: "this pass",
     json: ({ model, seconds, answers }) => ({ model, seconds, answers }),
     closing({ answers, seconds }) {

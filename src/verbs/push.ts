@@ -25,7 +25,7 @@ export const pushVerb: Verb<typeof pushSchema, PushResult> = {
   description:
     "Push a model or adapter to the Hugging Face hub, as one commit. Creates the repository if it is missing. Files that " +
     "are there already are not sent again, so repeat an interrupted push to finish it. Needs a token with write " +
-    "access, except with --dry-run: HF_TOKEN, or the one that hf auth login stores.",
+    "access, except with `dryRun`: HF_TOKEN, or the one that hf auth login stores.",
   schema: pushSchema,
   fetch: "headers",
   options: {},

@@ -94,12 +94,6 @@ export const scoreVerb: Verb<typeof scoreSchema, ScoreResult> = {
       prompt: { short: "p", value: "text" },
       continuations: { flag: "continuation", short: "c", value: "text..." },
     },
-    missing: {
-      prompt: ({ ids }) =>
-        ids === undefined ? "Missing a text to score. Pass --ids FILE or --prompt TEXT." : undefined,
-      continuations: ({ ids, top }) =>
-        ids === undefined && top === undefined ? "--prompt needs --continuation TEXT or --top N." : undefined,
-    },
     waitsFor: "this pass",
     json: ({ logprobs, continuations, next }) =>
       logprobs

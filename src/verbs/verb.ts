@@ -128,9 +128,9 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
-  /** Fields that the command asks for in a sentence, if it has one. @param command quotes a command as a person types it */
+  /** Required fields that the command asks for in a sentence. @param command quotes a command as a person types it */
   readonly missing?: Readonly<
-    Record<string, (given: Readonly<Record<string, unknown>>, command: typeof commandLine) => string | undefined>
+    Record<string, (given: Readonly<Record<string, unknown>>, command: typeof commandLine) => string>
   >;
   /** Fields that do in place of a file. */
   readonly least?: readonly string[];

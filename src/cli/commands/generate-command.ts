@@ -1,3 +1,4 @@
+import { usageError } from "../../kit/index.js";
 import { visible, write } from "../../kit/printing/index.js";
 import type { GenerateInput, GenerateResult } from "../../verbs/index.js";
 import { answerText, type GenerateControls, generateVerb, promptTitle } from "../../verbs/shared/index.js";
@@ -8,6 +9,10 @@ import { verbCommand } from "../shared/verb-command.js";
 const isStreamed = ({ prompts = [], ids = [] }: GenerateInput) => prompts.length === 1 && ids.length === 0;
 
 export const add = verbCommand(generateVerb, {
+  async before({ prompt, prompts, ids }) {
+    if ((prompt ?? prompts ?? ids) !== undefined) return false;
+    throw usageError("Missing a prompt. Pass --prompt TEXT, --prompts FILE or --ids FILE.");
+  },
   controls({ json }, clear, input: GenerateInput): Pick<GenerateControls, "onPart" | "onAnswer"> {
     if (json) return {};
     if (isStreamed(input)) {

@@ -86,7 +86,7 @@ function flagOf({ file, terminal: { flags = {} } }: Verb, field: string): string
 function declared(program: Command, verb: Verb, extra?: Extra): Command {
   const { name, description, options, terminal, file } = verb;
   const fields = verbFields(verb);
-  const command = program.command(name).description(description);
+  const command = program.command(name).description(withFlags(verb, description));
   for (const field of terminal.positional ?? []) {
     const { description: words = `${file?.kind} file (YAML)`, required = false } =
       fields.find((one) => one.name === field) ?? {};
@@ -246,15 +246,11 @@ async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): 
 function inputFor(verb: Verb, input: Input, { dryRun }: Flags): Input {
   const { plan, terminal } = verb;
   for (const [field, words] of Object.entries(terminal.missing ?? {}))
-    if (input[field] === undefined) requireNothing(words(input, commandLine));
+    if (input[field] === undefined) throw usageError(words(input, commandLine));
   if (!plan || terminal.writes === undefined || input.out !== undefined) return checkInput(verb, input);
   if (dryRun) return checkInput(verb, { ...input, out: "out" });
   const out = (terminal.flags?.out?.value ?? "folder").toUpperCase();
   throw usageError(`Missing --out. Pass --out ${out} to write ${terminal.writes}, or --dry-run to print the plan.`);
-}
-
-function requireNothing(missing: string | undefined): void {
-  if (missing !== undefined) throw usageError(missing);
 }
 
 /** Adds flags of a verb to another command, which calls it by `callByFlags`. @param fields of the verb */
