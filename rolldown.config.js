@@ -68,7 +68,7 @@ const main = {
         {
           name: verbChunk,
           debugName: "a verb",
-          test: /src\/verbs\/(extract|measure|neurons|sources|suggest|train|train-show|train-preview|hand-over|verify)\.ts$/,
+          test: /src\/verbs\/(diff|export|extract|generate|inspect|measure|model-fields|neurons|score|sources|suggest|train|train-show|train-preview|hand-over|verify)\.ts$/,
           includeDependenciesRecursively: false,
         },
         {

@@ -94,10 +94,9 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
   "merge/analysis": [
     // Of an analysis that is there.
     ...["changedRowsOf", "mostChangedRows", "overlapOf", "pageData", "suggestRecipes", "trainingSentences"],
-    "columnName",
   ],
   "merge/extract": [],
-  "merge/output": ["cloneFile", "pushNotes", "writeNotes"],
+  "merge/output": ["cloneFile", "pushLines", "writeNotes"],
   evaluate: [
     ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
     ...["ownPrompt", "progressDetail", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
@@ -110,7 +109,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
     ...["TASK_FAMILIES", "taskFileOf"],
   ],
-  export: ["ENCODING_NAMES", "EXPORT_FORMATS", "FILE_TYPE_NAMES"],
+  export: ["EXPORT_FORMATS", "FILE_TYPE_NAMES"],
   "export/llama": ["BACKENDS"],
 };
 

@@ -2,15 +2,11 @@
 
 export { type AnalyzeOptions, type AnalyzeResult, analyze } from "./analyze.js";
 export {
-  type DiffOptions,
-  type DiffResult,
-  diff,
   type ExplainOptions,
   type ExplainResult,
   explain,
-  type InspectResult,
-  inspect,
 } from "./checkpoints.js";
+export { type DiffOptions, type DiffResult, diff } from "./diff.js";
 export {
   type EvaluateOptions,
   type EvaluateProgress,
@@ -20,18 +16,26 @@ export {
 } from "./evaluate.js";
 export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
 export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
+export { type AnswerOptions, type GeneratedAnswer, type GenerateResult, generate } from "./generate.js";
 export type {
   AnalyzeInput,
+  DiffInput,
+  ExportInput,
   ExtractInput,
+  GenerateInput,
+  InspectInput,
   MeasureInput,
   NeuronsInput,
+  PushInput,
   RecipeInput,
   RecipeOf,
   RunInput,
+  ScoreInput,
   Source,
   SuggestInput,
   VerifyInput,
 } from "./inputs.js";
+export { type InspectResult, inspect } from "./inspect.js";
 export { type MeasureOptions, type MeasureResult, measure } from "./measure.js";
 export {
   type Answer,
@@ -45,7 +49,8 @@ export {
 } from "./model.js";
 export { type NeuronsResult, neurons } from "./neurons.js";
 export { MergePlan, openPlan, type PlanMergeOptions, planMerge } from "./plan-merge.js";
-export { type PushOptions, push } from "./push.js";
+export { type PushResult, push } from "./push.js";
+export { type ContinuationLogprob, type NextToken, type ScoreResult, type ScoreTextsOptions, score } from "./score.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
 export { type SuggestOptions, type SuggestResult, suggest } from "./suggest.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";

@@ -4,9 +4,15 @@ import type { z } from "zod";
 import type { AsWritten } from "../kit/settings/index.js";
 import type { RecipeInput } from "../merge/index.js";
 import type { analyzeSchema } from "./analyze.js";
+import type { diffSchema } from "./diff.js";
+import type { exportSchema } from "./export.js";
 import type { extractSchema } from "./extract.js";
+import type { generateSchema } from "./generate.js";
+import type { inspectSchema } from "./inspect.js";
 import type { measureSchema } from "./measure.js";
 import type { neuronsSchema } from "./neurons.js";
+import type { pushSchema } from "./push.js";
+import type { scoreSchema } from "./score.js";
 import type { suggestSchema } from "./suggest.js";
 import type { verifySchema } from "./verify.js";
 
@@ -33,3 +39,20 @@ export type NeuronsInput = AsWritten<z.input<typeof neuronsSchema>>;
 
 /** What `verify` takes. */
 export type VerifyInput = AsWritten<z.input<typeof verifySchema>>;
+/** What `exportModel` takes. */
+export type ExportInput = AsWritten<z.input<typeof exportSchema>>;
+
+/** What `inspect` takes. */
+export type InspectInput = AsWritten<z.input<typeof inspectSchema>>;
+
+/** What `diff` takes. */
+export type DiffInput = AsWritten<z.input<typeof diffSchema>>;
+
+/** What `push` takes. */
+export type PushInput = AsWritten<z.input<typeof pushSchema>>;
+
+/** What `generate` takes. */
+export type GenerateInput = AsWritten<z.input<typeof generateSchema>>;
+
+/** What `score` takes. */
+export type ScoreInput = AsWritten<z.input<typeof scoreSchema>>;

@@ -156,17 +156,16 @@ export const jobInputs = {
     names: z.strictObject({ task: expert.shape.name, language: expert.shape.name }).optional(),
     score: live.optional(),
   }),
-  /** Answers of several models to one prompt. */
-  answer: z.strictObject({
-    models,
-    prompt,
-    /** Through the models' chat templates, or as a text to continue. */
-    chat: z.boolean(),
-    maxNewTokens: z.int().min(1).max(4096),
-    temperature: z.number().min(0).max(10),
-    seed: z.int().min(0),
-    runner,
-  }),
+  /** Answers of several models to one prompt. Further fields are those of the verb `generate`, whose schema checks them. */
+  answer: z
+    .object({
+      models,
+      prompt,
+      /** Through the models' chat templates, or as a text to continue. */
+      chat: z.boolean(),
+      runner,
+    })
+    .catchall(z.json().refine(isWritten, "has more than a person writes")),
   /** Scores of several models on a task. */
   evaluate: z.strictObject({
     models,

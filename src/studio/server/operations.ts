@@ -254,7 +254,7 @@ async function isFolder(path: string): Promise<boolean> {
 }
 
 async function card(source: string, base: string | null, folder: string): Promise<Model> {
-  const { allTensors: _, ...found } = await inspect(source, { folder });
+  const { allTensors: _, warnings: _warnings, ...found } = await inspect({ source }, { folder });
   const problems = base === null || base === source ? [] : await problemsWith(source, base, folder);
   return { ...found, problems };
 }

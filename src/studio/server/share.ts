@@ -153,7 +153,7 @@ function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (
 async function modelsTable(models: readonly Named[], project: string): Promise<Figure> {
   const rows = await Promise.all(
     models.map(async ({ name, source }) => {
-      const found = await inspect(source, { folder: project }).catch((error: LayergraftError) => error);
+      const found = await inspect({ source }, { folder: project }).catch((error: LayergraftError) => error);
       const place = publicName(source);
       const called = place === name ? name : { text: name, small: place };
       if (found instanceof Error) return [called, "cannot be opened", "", ""];

@@ -2,12 +2,28 @@
 
 export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
+export { diffVerb } from "../diff.js";
 export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
-export { planExport } from "../export.js";
+export { exportVerb } from "../export.js";
 export { extractVerb } from "../extract.js";
+export { answerText, type GenerateControls, generateVerb, promptTitle } from "../generate.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
+export { inspectVerb } from "../inspect.js";
 export { measureVerb } from "../measure.js";
+export { factsOf } from "../model.js";
+export {
+  backendFields,
+  checkSampling,
+  FASTER,
+  MODEL_FLAGS,
+  SOURCE,
+  samplingFields,
+  templateFields,
+  withModel,
+} from "../model-fields.js";
 export { neuronsVerb } from "../neurons.js";
+export { pushVerb } from "../push.js";
+export { scoreVerb } from "../score.js";
 export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
@@ -18,6 +34,7 @@ export {
   callVerb,
   checkInput,
   type FieldText,
+  type FlagSpelling,
   type Located,
   type Noted,
   type Verb,
