@@ -99,9 +99,9 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
   "merge/extract": [],
   "merge/output": ["cloneFile", "pushNotes", "writeNotes"],
   evaluate: [
-    ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes", "comparisonVerdict"],
-    ...["ownPrompt", "progressDetail", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
-    ...["scoreNotes", "scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
+    ...["HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes", "comparisonVerdict", "ownPrompt"],
+    ...["readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines", "scoreTexts", "sharedPrompt"],
+    ...["sharedPrompts", "tallyVerdict"],
   ],
   "evaluate/scoring": ["isSignificant", "turned"],
   "evaluate/tasks": [
@@ -116,9 +116,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
 const LEFT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands/compare-command.ts": ["compareResults", "ratingPage", "tallyRatings"],
   "cli/commands/doctor-command.ts": ["installLlama", "loadLibrary"],
-  "cli/commands/eval-command.ts": [
-    ...["hubLoader", "loadTasks", "missingTokenizer", "modelBackend", "openTasks", "withoutLogin", "writeHubScores"],
-  ],
+  "cli/commands/eval-command.ts": ["writeHubScores"],
   "cli/shared/merge-run.ts": ["measuredOwnership", "pinsOfRun", "sourceLabels"],
   "cli/shared/push.ts": ["checkPush"],
   "experiment/steps/items.ts": ["hubLoader", "openTasks"],

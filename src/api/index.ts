@@ -38,6 +38,7 @@ export {
   type DiffOptions,
   type DiffResult,
   diff,
+  type EvalInput,
   type EvaluateOptions,
   type EvaluateProgress,
   type EvaluateResult,

@@ -11,7 +11,7 @@ import { formatCell } from "./table.js";
 export type Shown = (
   | Figure
   | { readonly kind: "heatmap"; readonly heatmap: Heatmap; readonly perRow?: number }
-  | { readonly kind: "text"; readonly lines: readonly string[] }
+  | { readonly kind: "text"; readonly lines: readonly string[]; readonly tone?: "bold" }
   /** Names with what there is to say of each. */
   | {
       readonly kind: "entries";
@@ -68,7 +68,7 @@ export function plainFigures(shown: readonly Shown[]): PlainFigure[] {
 }
 
 function linesOf(one: Shown, { palette, hasColours }: Colours): readonly string[] {
-  if (one.kind === "text") return one.lines;
+  if (one.kind === "text") return one.tone === "bold" ? one.lines.map(palette.bold) : one.lines;
   if (one.kind === "heatmap") return heatmapLines(one.heatmap, hasColours, one.perRow);
   if (one.kind === "entries")
     return one.entries.flatMap(({ name, lines }) => [palette.bold(name), ...lines.map((line) => `  ${line}`)]);

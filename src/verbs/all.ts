@@ -1,5 +1,6 @@
 // Every verb that is a value, in the order of the docs.
 import { analyzeVerb } from "./analyze.js";
+import { evalVerb } from "./evaluate.js";
 import { extractVerb } from "./extract.js";
 import { measureVerb } from "./measure.js";
 import { neuronsVerb } from "./neurons.js";
@@ -14,4 +15,5 @@ export const VERBS: readonly Verb[] = [
   measureVerb,
   neuronsVerb,
   extractVerb,
+  evalVerb,
 ] as unknown as readonly Verb[];

@@ -25,6 +25,7 @@ export { type ExportOptions, type ExportResult, exportModel } from "./export.js"
 export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
 export type {
   AnalyzeInput,
+  EvalInput,
   ExtractInput,
   MeasureInput,
   NeuronsInput,

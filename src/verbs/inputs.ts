@@ -4,6 +4,7 @@ import type { z } from "zod";
 import type { AsWritten } from "../kit/settings/index.js";
 import type { RecipeInput } from "../merge/index.js";
 import type { analyzeSchema } from "./analyze.js";
+import type { evalSchema } from "./evaluate.js";
 import type { extractSchema } from "./extract.js";
 import type { measureSchema } from "./measure.js";
 import type { neuronsSchema } from "./neurons.js";
@@ -29,3 +30,6 @@ export type MeasureInput = AsWritten<z.input<typeof measureSchema>>;
 
 /** What `neurons` takes. */
 export type NeuronsInput = AsWritten<z.input<typeof neuronsSchema>>;
+
+/** What `eval` takes. */
+export type EvalInput = AsWritten<z.input<typeof evalSchema>>;

@@ -20,6 +20,7 @@ import {
   openLlama,
 } from "../export/llama/index.js";
 import { type CallOptions, usageError } from "../kit/index.js";
+import { formatBytes } from "../kit/printing/index.js";
 import { type ChatMessage, encodePair, promptEncoder, tokenBeforeText } from "../text/index.js";
 import type { RecipeInput } from "./inputs.js";
 import { type FolderOptions, hubOf } from "./options.js";
@@ -209,6 +210,13 @@ export class Model {
  */
 export async function openModel(source: ModelInput, options: OpenModelOptions = {}): Promise<Model> {
   return new Model(await openInBackend(source, options));
+}
+
+/** What runs a model, and why. @param computed bytes that were merged for it */
+export function factsOf(model: Model, computed: number): string[] {
+  const { name, reason } = model.backend;
+  if (name === "llama") return [`${Model.engineOf(model).program} (${reason})`];
+  return [`embedded engine (${reason})`, ...(computed > 0 ? [`${formatBytes(computed)} merged`] : [])];
 }
 
 /** What the engine opens. */

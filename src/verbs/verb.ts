@@ -4,7 +4,7 @@ import type { z } from "zod";
 import type { Shown } from "../figures/index.js";
 import type { HubAccess } from "../formats/checkpoint/index.js";
 import type { CallOptions, Progress } from "../kit/index.js";
-import type { SayField } from "../kit/printing/index.js";
+import type { commandLine, SayField } from "../kit/printing/index.js";
 import {
   type Checked,
   checkSchema,
@@ -60,12 +60,14 @@ export interface Controls<P extends Progress = Progress, Planned = unknown> exte
 export interface Planning<Input, Planned> {
   /** Help of `--dry-run`. */
   readonly description: string;
-  /** A line above the plan, where the work follows it. */
+  /** Where the plan is printed before the work, too: a line above it, or none if that is empty. */
   title?(input: Input): string;
   run(input: Input, controls: Controls): Promise<Planned>;
   show(planned: Planned, input: Input): readonly Shown[];
   /** What `--json` prints. Default: what `run` gives. */
   json?(planned: Planned, input: Input): unknown;
+  /** Lines on stderr at the end. */
+  closing?(planned: Planned, input: Input): readonly string[];
 }
 
 /** A file that has the input of a verb. Flags are called as its fields, have values as text, and override it. */
@@ -93,6 +95,8 @@ export interface Verb<
   Planned = unknown,
 > {
   readonly name: string;
+  /** Its function in the library. Default: the name. */
+  readonly function?: string;
   readonly description: string;
   /** What it takes. Each field has a description, and its default or what holds without it (`unset`). */
   readonly schema: Schema;
@@ -120,6 +124,10 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
+  /** Required fields that the command asks for in a sentence. @param command quotes a command as a person types it */
+  readonly missing?: Readonly<
+    Record<string, (given: Readonly<Record<string, unknown>>, command: typeof commandLine) => string>
+  >;
   /** Fields that do in place of a file. */
   readonly least?: readonly string[];
   /** What is written to `out`, which is then required: `the adapter`. */
@@ -134,15 +142,19 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   closing?(result: Result, input: Input, time: string): readonly string[];
   /** The folder that `--push` pushes. */
   pushed?(result: Result, input: Input): string;
+  /** Whether a result that is there is a failure: the exit status is 1. */
+  isFailure?(result: Result): boolean;
 }
 
 export interface FlagSpelling {
   /** Default: the field with dashes. */
   readonly flag?: string;
+  /** One letter. Default: `o` for `out`. */
+  readonly short?: string;
   /** What is in the help in place of a value. Default: by the field's type. */
   readonly value?: string;
-  /** How the text of a flag is read: a file with one text per line. Default: as the field's type says. */
-  readonly read?: "texts";
+  /** How the text of a flag is read: a file with one text per line, words with commas, JSON. Default: as the field's type says. */
+  readonly read?: "texts" | "list" | "json";
   /** Default: the field's description. */
   readonly help?: string;
 }

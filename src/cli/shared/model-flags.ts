@@ -7,8 +7,8 @@ import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { BACKENDS, type BackendName } from "../../export/llama/index.js";
 import { isObject, usageError } from "../../kit/index.js";
 import { withWritten } from "../../kit/numbers/index.js";
-import { formatBytes } from "../../kit/printing/index.js";
 import { Model, type OpenModelOptions, openModel } from "../../verbs/index.js";
+import { factsOf } from "../../verbs/shared/index.js";
 import { hubAccess } from "./hub-access.js";
 import {
   type CommonOptions,
@@ -25,6 +25,8 @@ import {
 } from "./output.js";
 import { parseJson } from "./prompt-files.js";
 import { adding } from "./typed.js";
+
+export { factsOf };
 
 export interface EngineOptions extends CommonOptions {
   readonly backend?: BackendName;
@@ -101,13 +103,6 @@ export async function openByFlags(
     },
   });
   return { engine: Model.engineOf(model), facts: factsOf(model, computed) };
-}
-
-/** What runs a model, and why. @param computed bytes that were merged for it */
-export function factsOf(model: Model, computed: number): string[] {
-  const { name, reason } = model.backend;
-  if (name === "llama") return [`${Model.engineOf(model).program} (${reason})`];
-  return [`embedded engine (${reason})`, ...(computed > 0 ? [`${formatBytes(computed)} merged`] : [])];
 }
 
 /** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */

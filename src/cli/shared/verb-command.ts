@@ -1,9 +1,12 @@
 // The command of a verb: its flags, help and completion, progress, notes and output, all from the verb.
+import { availableParallelism } from "node:os";
 import type { Command } from "commander";
-import { Argument, type Option } from "commander";
+import { Argument, InvalidArgumentError, type Option } from "commander";
 import type { z } from "zod";
 import { type Shown, type ShownProgress, shownLines } from "../../figures/index.js";
-import { type Progress, usageError } from "../../kit/index.js";
+import { isObject, type Progress, usageError } from "../../kit/index.js";
+import { withWritten } from "../../kit/numbers/index.js";
+import { commandLine } from "../../kit/printing/index.js";
 import { checkSchema, type SchemaField } from "../../kit/settings/index.js";
 import {
   type Controls,
@@ -23,7 +26,9 @@ import {
   hasColors,
   info,
   paletteFor,
+  parseList,
   parseNamed,
+  parseThreads,
   print,
   printJson,
   runWithProgress,
@@ -32,9 +37,9 @@ import {
   withCommonOptions,
   workOptions,
 } from "./output.js";
-import { readTexts } from "./prompt-files.js";
+import { parseJson, readTexts } from "./prompt-files.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
-import { attributeOf, checked, fieldOption, readValue } from "./recipe-flags.js";
+import { attributeOf, type Check, checked, fieldOption, readValue } from "./recipe-flags.js";
 
 type Flags = WorkFlags & PushFlags & { readonly dryRun?: boolean } & Readonly<Record<string, unknown>>;
 type Input = Readonly<Record<string, unknown>>;
@@ -42,9 +47,15 @@ type Input = Readonly<Record<string, unknown>>;
 /** What a command does beside its verb. */
 interface Extra {
   /** Adds flags where the groups of the verb have these names. */
-  readonly flags: Readonly<Record<string, (command: Command) => void>>;
+  readonly flags?: Readonly<Record<string, (command: Command) => void>>;
+  /** Does something else before the input is read, if the flags say so. */
+  readonly before?: (flags: Flags, args: readonly string[]) => Promise<boolean>;
   /** Does something else, if the flags say so. */
-  readonly instead: (located: Located<never>, flags: Flags) => Promise<boolean>;
+  readonly instead?: (located: Located<never>, flags: Flags) => Promise<boolean>;
+  /** Further controls of the verb. @param clear removes the progress, to print something else */
+  readonly controls?: (flags: Flags, clear: () => void) => object;
+  /** Prints the result in another form, if the flags say so. */
+  readonly printed?: (result: never, input: never, flags: Flags) => Promise<boolean>;
 }
 
 /** What adds a verb to the program, for the table of commands. */
@@ -57,9 +68,10 @@ export function verbCommand<Schema extends z.ZodObject, Result extends Noted, P 
     declared(program, plain, extra).action(async (...args: unknown[]) => {
       const command = args.at(-1) as Command;
       const flags = command.opts<Flags>();
+      if (await extra?.before?.(flags, command.args)) return;
       const located = await locatedInput(plain, flags, command.args);
-      if (await extra?.instead(located as Located<never>, flags)) return;
-      await carryOut(plain, located, flags);
+      if (await extra?.instead?.(located as Located<never>, flags)) return;
+      await carryOut(plain, located, flags, extra);
     });
   };
 }
@@ -77,7 +89,8 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
   for (const field of terminal.positional ?? []) {
     const { description: words = `${file?.kind} file (YAML)`, required = false } =
       fields.find((one) => one.name === field) ?? {};
-    command.addArgument(new Argument(required ? `<${field}>` : `[${field}]`, words.replaceAll("`", "")));
+    const isAsked = terminal.missing?.[field] !== undefined;
+    command.addArgument(new Argument(required && !isAsked ? `<${field}>` : `[${field}]`, words.replaceAll("`", "")));
   }
   const top = (field: string) => field.split(".", 1)[0] ?? "";
   const named = new Set(Object.values(terminal.groups).flat());
@@ -87,18 +100,22 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
       const own = fields.filter((field) => (name === "*" ? !named.has(top(field.name)) : top(field.name) === name));
       for (const field of own) command.addOption(optionOf(verb, field));
       if (own.length > 0) continue;
-      if (extra?.flags[name]) extra.flags[name](command);
+      if (extra?.flags?.[name]) extra.flags[name](command);
       else if (name === "push") withPushOptions(command);
       else if (name === "dryRun") command.option("--dry-run", plan?.description ?? "");
+      else if (name === "threads") command.option("--threads <n>", threadsHelp(options.threads), parseThreads);
       else command.option(`--${name}`, withFlags(verb, options[name as "force" | "resume"] ?? ""));
     }
   }
   return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
 }
 
+const threadsHelp = (unset = "") =>
+  `threads to use (default: ${unset === "all cores" ? `${unset}, ${availableParallelism()} here` : unset})`;
+
 function optionOf(verb: Verb, field: SchemaField): Option {
   const { name, type, choices } = field;
-  const { value, help, read } = verb.terminal.flags?.[name] ?? {};
+  const { value, help, read, short = name === "out" ? "o" : undefined } = verb.terminal.flags?.[name] ?? {};
   const flag = flagOf(verb, name);
   if (verb.file) {
     const option = fieldOption(field, flag);
@@ -117,18 +134,36 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   };
   const option = fieldOption(described, flag, value === undefined ? undefined : ` <${value}>`);
   // What is written is asked for in a sentence, as a dry run needs none.
-  option.makeOptionMandatory(field.required && !(name === "out" && verb.plan));
-  if (name === "out") option.short = "-o";
-  if (name === "out") option.flags = `-o, ${option.flags}`;
-  if (choices) return option.choices(choices);
-  if (read !== undefined) return option;
+  const isAsked = verb.terminal.missing?.[name] !== undefined;
+  option.makeOptionMandatory(field.required && !isAsked && !(name === "out" && verb.plan));
+  if (short !== undefined) option.short = `-${short}`;
+  if (short !== undefined) option.flags = `-${short}, ${option.flags}`;
   const check = (given: unknown) => checkSchema(verb.schema.shape[name], given).problems[0];
+  if (choices) return withChoices(option, choices, check);
+  if (read === "list") return option.argParser((text) => checked(parseList(text), check));
+  if (read === "json") return option.argParser((text) => checked(jsonIn(text), check));
+  if (read !== undefined) return option;
   if (isNamed) return option.argParser(parseNamed);
   if (!isRepeated) return option.argParser((text) => checked(readValue(type, text), check));
   return option.argParser((text, earlier: readonly string[] | undefined) => {
     checked([text], check);
     return addToList(text, earlier);
   });
+}
+
+/** Choices in the words of all commands, but where the schema says more of a value. */
+function withChoices(option: Option, choices: readonly string[], check: Check): Option {
+  const { parseArg: parse } = option.choices(choices);
+  return option.argParser((text: string, earlier: unknown) => {
+    const message = check(text)?.message ?? "must be one of";
+    if (!message.startsWith("must be one of")) throw new InvalidArgumentError(`${message}.`);
+    return parse?.call(option, text, earlier);
+  });
+}
+
+function jsonIn(text: string): unknown {
+  const value = parseJson(text, (why) => new InvalidArgumentError(`It ${why}.`));
+  return isObject(value) ? withWritten(value) : value;
 }
 
 /** Words of a schema with its fields as flags: `energy` in backticks is --energy. */
@@ -143,7 +178,11 @@ async function inputOf(verb: Verb, flags: Flags, args: readonly string[]): Promi
   const { positional = [], flags: spelled = {} } = verb.terminal;
   const entries = Object.keys(verb.schema.shape).map(async (field): Promise<[string, unknown]> => {
     if (positional.includes(field)) return [field, args[positional.indexOf(field)]];
-    const value = flags[attributeOf(flagOf(verb, field))];
+    const flag = flagOf(verb, field);
+    // Commander sets what --no-x negates to true where it is not given.
+    if (flag.startsWith("no-"))
+      return [field, flags[attributeOf(flag.slice("no-".length))] === false ? false : undefined];
+    const value = flags[attributeOf(flag)];
     if (value instanceof Map) return [field, Object.fromEntries(value)];
     return [field, spelled[field]?.read === "texts" && value !== undefined ? await readTexts(String(value)) : value];
   });
@@ -166,13 +205,20 @@ async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): 
   }
   const { plan, terminal } = verb;
   const input = await inputOf(verb, flags, args);
+  for (const [field, words] of Object.entries(terminal.missing ?? {}))
+    if (input[field] === undefined) throw usageError(words(input, commandLine));
   if (!plan || terminal.writes === undefined || input.out !== undefined) return { input: checkInput(verb, input) };
   if (flags.dryRun) return { input: checkInput(verb, { ...input, out: "out" }) };
   throw usageError(`Missing --out. Pass --out FOLDER to write ${terminal.writes}, or --dry-run to print the plan.`);
 }
 
 /** Runs a verb, or prints its plan. */
-export async function carryOut(verb: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<void> {
+export async function carryOut(
+  verb: Verb,
+  { input, ...places }: Located<Input>,
+  flags: Flags,
+  extra?: Extra,
+): Promise<void> {
   const start = performance.now();
   const { terminal, options } = verb;
   if (flags.dryRun) return runPlan(verb, { input, ...places }, flags);
@@ -180,9 +226,9 @@ export async function carryOut(verb: Verb, { input, ...places }: Located<Input>,
   const said = new Set<string>();
   const result = await runWithProgress(
     flags,
-    ({ onNote, onProgress, ...controls }) => {
+    ({ onNote, onProgress, clear = () => undefined, ...controls }) => {
       const note = (text: string) => {
-        said.add(text);
+        said.add(text.replace(/^(?:note|warning): /, ""));
         onNote?.(text);
       };
       const update = (progress: Progress) => {
@@ -196,20 +242,22 @@ export async function carryOut(verb: Verb, { input, ...places }: Located<Input>,
       const given = Object.keys(options).flatMap((name) => (flags[name] === undefined ? [] : [[name, flags[name]]]));
       const work = Object.fromEntries(given) as WorkOptions;
       const hub = hubAccess(verb.fetch, { signal: controls.signal, onProgress, ...(onNote ? { onNote } : {}) });
-      const own = { onNote: note, onProgress: update, onPlan, say: asFlag };
+      const own = { onNote: note, onProgress: update, onPlan, say: asFlag, ...extra?.controls?.(flags, clear) };
       return verb.run(input, { ...places, ...controls, ...work, ...own, hub });
     },
     terminal.waitsFor,
   );
-  await printResult(verb, result, { input, flags, start, said });
+  await printResult(verb, result, { input, flags, start, said, extra });
+  if (terminal.isFailure?.(result)) process.exitCode = 1;
 }
 
 /** Prints what is about to be done, on stderr. */
 function announce(verb: Verb, planned: unknown, input: Input, flags: Flags, said: Set<string>): void {
   const { notes = [], warnings = [] } = Object(planned) as Partial<Noted>;
   if (!verb.plan?.title) return;
-  const title = paletteFor(process.stderr).bold(verb.plan.title(input));
-  info(flags, [title, ...linesOf(verb.plan.show(planned, input), process.stderr), ""].join("\n"));
+  const title = verb.plan.title(input);
+  const lines = linesOf(verb.plan.show(planned, input), process.stderr);
+  info(flags, [...(title === "" ? lines : [paletteFor(process.stderr).bold(title), ...lines, ""])].join("\n"));
   for (const warning of warnings) warn(warning);
   for (const text of [...notes, ...warnings]) said.add(text);
 }
@@ -217,14 +265,22 @@ function announce(verb: Verb, planned: unknown, input: Input, flags: Flags, said
 async function printResult(
   verb: Verb,
   result: Noted,
-  { input, flags, start, said }: { input: Input; flags: Flags; start: number; said: ReadonlySet<string> },
+  {
+    input,
+    flags,
+    start,
+    said,
+    extra,
+  }: { input: Input; flags: Flags; start: number; said: ReadonlySet<string>; extra?: Extra | undefined },
 ): Promise<void> {
   const { terminal } = verb;
   const seconds = () => (performance.now() - start) / 1000;
   for (const warning of result.warnings) if (!said.has(warning)) warn(warning);
   const pushed = async (): Promise<Awaited<ReturnType<typeof pushResult>>> =>
     terminal.pushed ? pushResult(terminal.pushed(result, input), flags) : {};
-  if (flags.json) {
+  if (await extra?.printed?.(result as never, input as never, flags)) {
+    // It is.
+  } else if (flags.json) {
     const shown = terminal.json ? terminal.json(result, seconds()) : result;
     printJson(Array.isArray(shown) ? shown : { ...Object(shown), ...(await pushed()) });
   } else {
@@ -251,6 +307,7 @@ async function runPlan(verb: Verb, { input, ...places }: Located<Input>, flags: 
   if (flags.json) printJson(plan.json ? plan.json(planned, input) : planned);
   else print(linesOf(plan.show(planned, input), process.stdout));
   for (const warning of warnings) warn(warning);
+  for (const line of plan.closing?.(planned, input) ?? []) if (!flags.json) info(flags, withFlags(verb, line));
 }
 
 function linesOf(shown: readonly Shown[], stream: NodeJS.WriteStream): string[] {

@@ -2,13 +2,14 @@
 
 export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
-export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
+export { type EvaluateControls, evalVerb } from "../evaluate.js";
+export { dataOf, evaluateTasks, type OpenedBackend } from "../evaluate-run.js";
 export { planExport } from "../export.js";
 export { extractVerb } from "../extract.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
 export { measureVerb } from "../measure.js";
+export { factsOf } from "../model.js";
 export { neuronsVerb } from "../neurons.js";
-export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
 export { trainVerb } from "../train.js";
