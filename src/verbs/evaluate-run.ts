@@ -96,7 +96,7 @@ export async function tasksOf({ tasks: names, ...input }: Tasks) {
 }
 
 /** Data of tasks: a folder, or the hub. @param onNote called with each data set that was fetched */
-export function dataOf(folder: string | undefined, onNote: VerbOptions["onNote"]): DataAccess {
+export function taskData(folder: string | undefined, onNote?: VerbOptions["onNote"]): DataAccess {
   const loadRows = hubLoader({
     onProgress: ({ dataset, done, total }) => done === total && total > 0 && onNote?.(`fetched ${dataset}`),
   });

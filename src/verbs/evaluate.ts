@@ -20,7 +20,7 @@ import { type Progress, RecipeError } from "../kit/index.js";
 import { plural } from "../kit/printing/index.js";
 import { namedField } from "../kit/settings/index.js";
 import { sourceField } from "../merge/index.js";
-import { BACKEND_WORDS, dataOf, evaluateTasks, openBackend, opensModel, tasksOf } from "./evaluate-run.js";
+import { BACKEND_WORDS, evaluateTasks, openBackend, opensModel, taskData, tasksOf } from "./evaluate-run.js";
 import type { EvalInput } from "./inputs.js";
 import { Model, type ModelInput } from "./model.js";
 import { MergePlan } from "./plan-merge.js";
@@ -182,7 +182,7 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
     async run(given, { folder, signal, onNote }) {
       const input = resolved(given, folder);
       const { tasks } = await tasksOf(input);
-      return loadTasks(tasks, { data: dataOf(input.data, onNote), limit: input.limit, signal });
+      return loadTasks(tasks, { data: taskData(input.data, onNote), limit: input.limit, signal });
     },
     show: (loaded) => [
       {
@@ -320,7 +320,7 @@ async function evaluateSource(
     {
       ...{ out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python, signal, onSample },
       source: name ?? (typeof source === "string" ? source : undefined),
-      data: dataOf(input.data, onNote),
+      data: taskData(input.data, onNote),
       opensModel: opensModel(source, input),
       seconds: input.codeTimeout,
       onNote: (note) => onNote?.(`warning: ${note}`),

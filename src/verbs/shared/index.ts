@@ -3,7 +3,7 @@
 export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
 export { type EvaluateControls, evalVerb } from "../evaluate.js";
-export { dataOf, evaluateTasks, type OpenedBackend } from "../evaluate-run.js";
+export { evaluateTasks, type OpenedBackend, type TaskRunOptions, taskData, tasksOf } from "../evaluate-run.js";
 export { planExport } from "../export.js";
 export { extractVerb } from "../extract.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
