@@ -28,14 +28,20 @@ export type {
   EvalInput,
   ExtractInput,
   MeasureInput,
+  MergeInput,
   NeuronsInput,
   RecipeInput,
   RecipeOf,
+  RevertInput,
   RunInput,
+  SoupInput,
   Source,
   SuggestInput,
+  SwapInput,
+  TransplantInput,
 } from "./inputs.js";
 export { type MeasureOptions, type MeasureResult, measure } from "./measure.js";
+export { type MergeOptions, type MergeResult, type MergeWorkOptions, merge } from "./merge.js";
 export {
   type Answer,
   type GenerateOptions,
@@ -49,6 +55,10 @@ export {
 export { type NeuronsResult, neurons } from "./neurons.js";
 export { MergePlan, openPlan, type PlanMergeOptions, planMerge } from "./plan-merge.js";
 export { type PushOptions, push } from "./push.js";
+export { revert } from "./revert.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
+export { soup } from "./soup.js";
 export { type SuggestOptions, type SuggestResult, suggest } from "./suggest.js";
+export { swap } from "./swap.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";
+export { transplant } from "./transplant.js";

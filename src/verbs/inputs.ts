@@ -7,6 +7,7 @@ import type { analyzeSchema } from "./analyze.js";
 import type { evalSchema } from "./evaluate.js";
 import type { extractSchema } from "./extract.js";
 import type { measureSchema } from "./measure.js";
+import type { mergeSchema } from "./merge.js";
 import type { neuronsSchema } from "./neurons.js";
 import type { suggestSchema } from "./suggest.js";
 
@@ -33,3 +34,24 @@ export type NeuronsInput = AsWritten<z.input<typeof neuronsSchema>>;
 
 /** What `eval` takes. */
 export type EvalInput = AsWritten<z.input<typeof evalSchema>>;
+
+/** What `merge` takes. */
+export type MergeInput = AsWritten<z.input<typeof mergeSchema>>;
+
+/** How the result of a merge is written. */
+type WriteInput = Omit<MergeInput, "recipe" | "seed" | "allowCode" | "asMergekit">;
+/** What a verb of one method takes. */
+type MethodInput<Method extends RecipeInput["method"]> = Omit<RecipeOf<Method>, "method" | keyof WriteInput> &
+  WriteInput;
+
+/** What `swap` takes. */
+export type SwapInput = MethodInput<"swap">;
+
+/** What `soup` takes. */
+export type SoupInput = MethodInput<"soup">;
+
+/** What `revert` takes. */
+export type RevertInput = MethodInput<"revert">;
+
+/** What `transplant` takes. */
+export type TransplantInput = MethodInput<"transplant">;

@@ -104,6 +104,8 @@ export interface Verb<
   readonly closed?: readonly string[];
   /** Checks an input. Default: by the schema. */
   check?(input: unknown): z.output<Schema>;
+  /** Whether an input is passed on as it was given, as another schema fills in its defaults. */
+  readonly asGiven?: true;
   readonly file?: InputFile<z.output<Schema>>;
   /** How models on the hub are read: as streams of their weights, or as files. */
   readonly fetch: "stream" | "files";
@@ -132,6 +134,8 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly least?: readonly string[];
   /** What is written to `out`, which is then required: `the adapter`. */
   readonly writes?: string;
+  /** Whether a missing `out` is asked for only when the plan is made: what is wrong with the input is said first. */
+  readonly plansFirst?: boolean;
   /** What an interrupt waits for: `this step`. */
   readonly waitsFor?: string;
   /** What else a progress says. */
@@ -153,8 +157,10 @@ export interface FlagSpelling {
   readonly short?: string;
   /** What is in the help in place of a value. Default: by the field's type. */
   readonly value?: string;
-  /** How the text of a flag is read: a file with one text per line, words with commas, JSON. Default: as the field's type says. */
-  readonly read?: "texts" | "list" | "json";
+  /** How the text of a flag is read: a file with one text per line, words with commas, JSON, a source with `=WEIGHT`. Default: as the field's type says. */
+  readonly read?: "texts" | "list" | "json" | "weighted";
+  /** A flag for each choice, with its help. */
+  readonly each?: Readonly<Record<string, readonly [choice: string, help: string]>>;
   /** Default: the field's description. */
   readonly help?: string;
 }
@@ -162,11 +168,11 @@ export interface FlagSpelling {
 /** Names of the options that do not belong into an input. */
 const OPTIONS = ["signal", "onProgress", "onNote", "folder", "hub", "threads", "memory", "force", "resume"];
 
-type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check">;
+type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven">;
 
 /** A verb's input, checked. @throws RecipeError with every problem */
 export function checkInput<Schema extends z.ZodObject>(
-  { name, schema, check: own }: Checkable<Schema>,
+  { name, schema, check: own, asGiven }: Checkable<Schema>,
   input: unknown,
 ): z.output<Schema> {
   if (own) return own(input);
@@ -181,7 +187,8 @@ export function checkInput<Schema extends z.ZodObject>(
       ),
     };
   };
-  return checkSettings(input, { kind: `input of ${name}`, check });
+  const checked = checkSettings(input, { kind: `input of ${name}`, check });
+  return asGiven ? (input as z.output<Schema>) : checked;
 }
 
 /** Carries out a verb. @throws RecipeError if the input is not valid, with every problem; and what the verb throws */

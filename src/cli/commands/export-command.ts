@@ -62,7 +62,7 @@ export function add(program: Command): void {
     .option("--force", "replace an existing export or interrupted run");
   withWorkOptions(command).action((source: string, options: Options) =>
     options.format === "hf"
-      ? runMerge(folderRecipe(source, options), options, undefined, (_, value) => `Pass --type ${value}`)
+      ? runMerge(folderRecipe(source, options), options, (_, value) => `Pass --type ${value}`)
       : runExport(source, { ...options, format: options.format }),
   );
 }

@@ -1,7 +1,7 @@
 // The command of a verb: its flags, help and completion, progress, notes and output, all from the verb.
 import { availableParallelism } from "node:os";
 import type { Command } from "commander";
-import { Argument, InvalidArgumentError, type Option } from "commander";
+import { Argument, InvalidArgumentError, Option } from "commander";
 import type { z } from "zod";
 import { type Shown, type ShownProgress, shownLines } from "../../figures/index.js";
 import { isObject, type Progress, usageError } from "../../kit/index.js";
@@ -39,7 +39,7 @@ import {
 } from "./output.js";
 import { parseJson, readTexts } from "./prompt-files.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
-import { attributeOf, type Check, checked, fieldOption, readValue } from "./recipe-flags.js";
+import { attributeOf, type Check, checked, fieldOption, readValue, withField } from "./recipe-flags.js";
 
 type Flags = WorkFlags & PushFlags & { readonly dryRun?: boolean } & Readonly<Record<string, unknown>>;
 type Input = Readonly<Record<string, unknown>>;
@@ -48,8 +48,12 @@ type Input = Readonly<Record<string, unknown>>;
 interface Extra {
   /** Adds flags where the groups of the verb have these names. */
   readonly flags?: Readonly<Record<string, (command: Command) => void>>;
+  /** Flags that are not in the help, after all others. */
+  readonly hidden?: readonly Option[];
   /** Does something else before the input is read, if the flags say so. */
   readonly before?: (flags: Flags, args: readonly string[]) => Promise<boolean>;
+  /** Fields of the input, and flags, that other flags stand for. */
+  readonly settled?: (flags: Flags, args: readonly string[]) => Promise<{ input?: Input; flags?: Flags }>;
   /** Does something else, if the flags say so. */
   readonly instead?: (located: Located<never>, flags: Flags) => Promise<boolean>;
   /** Further controls of the verb. @param clear removes the progress, to print something else */
@@ -67,9 +71,10 @@ export function verbCommand<Schema extends z.ZodObject, Result extends Noted, P 
   return (program) => {
     declared(program, plain, extra).action(async (...args: unknown[]) => {
       const command = args.at(-1) as Command;
-      const flags = command.opts<Flags>();
-      if (await extra?.before?.(flags, command.args)) return;
-      const located = await locatedInput(plain, flags, command.args);
+      const given = command.opts<Flags>();
+      if (await extra?.before?.(given, command.args)) return;
+      const { input = {}, flags = given } = (await extra?.settled?.(given, command.args)) ?? {};
+      const located = await locatedInput(plain, flags, command.args, input);
       if (await extra?.instead?.(located as Located<never>, flags)) return;
       await carryOut(plain, located, flags, extra);
     });
@@ -87,10 +92,11 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
   const fields = verbFields(verb);
   const command = program.command(name).description(description);
   for (const field of terminal.positional ?? []) {
-    const { description: words = `${file?.kind} file (YAML)`, required = false } =
+    const { description = `${file?.kind} file (YAML)`, required = false } =
       fields.find((one) => one.name === field) ?? {};
-    const isAsked = terminal.missing?.[field] !== undefined;
-    command.addArgument(new Argument(required && !isAsked ? `<${field}>` : `[${field}]`, words.replaceAll("`", "")));
+    const { flag: called = field, help: words = description } = terminal.flags?.[field] ?? {};
+    const isAsked = terminal.missing?.[field] !== undefined || (field === "out" && plan !== undefined);
+    command.addArgument(new Argument(required && !isAsked ? `<${called}>` : `[${called}]`, words.replaceAll("`", "")));
   }
   const top = (field: string) => field.split(".", 1)[0] ?? "";
   const named = new Set(Object.values(terminal.groups).flat());
@@ -98,7 +104,7 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
     command.optionsGroup(title);
     for (const name of names) {
       const own = fields.filter((field) => (name === "*" ? !named.has(top(field.name)) : top(field.name) === name));
-      for (const field of own) command.addOption(optionOf(verb, field));
+      for (const field of own) for (const option of optionsOf(verb, field)) command.addOption(option);
       if (own.length > 0) continue;
       if (extra?.flags?.[name]) extra.flags[name](command);
       else if (name === "push") withPushOptions(command);
@@ -107,11 +113,19 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
       else command.option(`--${name}`, withFlags(verb, options[name as "force" | "resume"] ?? ""));
     }
   }
-  return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
+  const whole = options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
+  for (const option of extra?.hidden ?? []) whole.addOption(option);
+  return whole;
 }
 
 const threadsHelp = (unset = "") =>
   `threads to use (default: ${unset === "all cores" ? `${unset}, ${availableParallelism()} here` : unset})`;
+
+function optionsOf(verb: Verb, field: SchemaField): Option[] {
+  const { each } = verb.terminal.flags?.[field.name] ?? {};
+  if (!each) return [optionOf(verb, field)];
+  return Object.entries(each).map(([flag, [, help]]) => new Option(`--${flag}`, help));
+}
 
 function optionOf(verb: Verb, field: SchemaField): Option {
   const { name, type, choices } = field;
@@ -124,7 +138,7 @@ function optionOf(verb: Verb, field: SchemaField): Option {
     return option;
   }
   const named = { ...field, ...(help === undefined ? {} : { description: help }) };
-  if (type === "true or false") return fieldOption(named, flag, "");
+  if (type === "true or false") return fieldOption({ ...named, default: undefined }, flag, "");
   const isNamed = /^(?:sources|folders) by name$/.test(type);
   const isRepeated = (type.startsWith("list") || isNamed) && read === undefined;
   const described = {
@@ -138,10 +152,12 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   option.makeOptionMandatory(field.required && !isAsked && !(name === "out" && verb.plan));
   if (short !== undefined) option.short = `-${short}`;
   if (short !== undefined) option.flags = `-${short}, ${option.flags}`;
-  const check = (given: unknown) => checkSchema(verb.schema.shape[name], given).problems[0];
+  const [top = ""] = name.split(".");
+  const check = (given: unknown) => checkSchema(verb.schema.shape[top], withField({}, name, given)[top]).problems[0];
   if (choices) return withChoices(option, choices, check);
   if (read === "list") return option.argParser((text) => checked(parseList(text), check));
   if (read === "json") return option.argParser((text) => checked(jsonIn(text), check));
+  if (read === "weighted") return option.argParser(parseWeighted);
   if (read !== undefined) return option;
   if (isNamed) return option.argParser(parseNamed);
   if (!isRepeated) return option.argParser((text) => checked(readValue(type, text), check));
@@ -173,24 +189,45 @@ function withFlags(verb: Verb, words: string): string {
   );
 }
 
+/** SOURCE or SOURCE=WEIGHT; a path may contain '=', so only a number after the last one is a weight. */
+function parseWeighted(text: string, earlier: readonly object[] = []): readonly object[] {
+  const equals = text.lastIndexOf("=");
+  const weight = equals > 0 && equals < text.length - 1 ? Number(text.slice(equals + 1)) : Number.NaN;
+  if (text === "" || text.endsWith("=")) throw new InvalidArgumentError("It must be SOURCE or SOURCE=WEIGHT.");
+  return [...earlier, Number.isFinite(weight) ? { model: text.slice(0, equals), weight } : { model: text }];
+}
+
 /** The fields that flags and arguments give. */
 async function inputOf(verb: Verb, flags: Flags, args: readonly string[]): Promise<Input> {
+  let input: Input = {};
+  for (const { name } of verbFields(verb)) {
+    const value = await fieldValue(verb, name, flags, args);
+    if (value !== undefined) input = withField(input, name, value);
+  }
+  return input;
+}
+
+async function fieldValue(verb: Verb, field: string, flags: Flags, args: readonly string[]): Promise<unknown> {
   const { positional = [], flags: spelled = {} } = verb.terminal;
-  const entries = Object.keys(verb.schema.shape).map(async (field): Promise<[string, unknown]> => {
-    if (positional.includes(field)) return [field, args[positional.indexOf(field)]];
-    const flag = flagOf(verb, field);
-    // Commander sets what --no-x negates to true where it is not given.
-    if (flag.startsWith("no-"))
-      return [field, flags[attributeOf(flag.slice("no-".length))] === false ? false : undefined];
-    const value = flags[attributeOf(flag)];
-    if (value instanceof Map) return [field, Object.fromEntries(value)];
-    return [field, spelled[field]?.read === "texts" && value !== undefined ? await readTexts(String(value)) : value];
-  });
-  return Object.fromEntries((await Promise.all(entries)).filter(([, value]) => value !== undefined));
+  const { each, read } = spelled[field] ?? {};
+  const argument = positional.includes(field) ? args[positional.indexOf(field)] : undefined;
+  if (argument !== undefined) return argument;
+  if (each) return Object.entries(each).find(([flag]) => flags[attributeOf(flag)] === true)?.[1][0];
+  const flag = flagOf(verb, field);
+  // Commander sets what --no-x negates to true where it is not given.
+  if (flag.startsWith("no-")) return flags[attributeOf(flag.slice("no-".length))] === false ? false : undefined;
+  const value = flags[attributeOf(flag)];
+  if (value instanceof Map) return Object.fromEntries(value);
+  return read === "texts" && value !== undefined ? readTexts(String(value)) : value;
 }
 
 /** The checked input, and where its paths start from. */
-async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): Promise<Located<Input>> {
+async function locatedInput(
+  verb: Verb,
+  flags: Flags,
+  args: readonly string[],
+  further: Input,
+): Promise<Located<Input>> {
   if (verb.file) {
     const fields = verbFields(verb).flatMap(({ name }): FieldText[] => {
       const value = flags[attributeOf(name)];
@@ -204,12 +241,20 @@ async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): 
     return verb.file.read(args[0], fields);
   }
   const { plan, terminal } = verb;
-  const input = await inputOf(verb, flags, args);
+  const input = { ...(await inputOf(verb, flags, args)), ...further };
   for (const [field, words] of Object.entries(terminal.missing ?? {}))
     if (input[field] === undefined) throw usageError(words(input, commandLine));
   if (!plan || terminal.writes === undefined || input.out !== undefined) return { input: checkInput(verb, input) };
-  if (flags.dryRun) return { input: checkInput(verb, { ...input, out: "out" }) };
-  throw usageError(`Missing --out. Pass --out FOLDER to write ${terminal.writes}, or --dry-run to print the plan.`);
+  const checked = checkInput(verb, { ...input, out: "out" });
+  if (flags.dryRun) return { input: checked };
+  return planMissingOut(verb, { input: checked }, flags);
+}
+
+/** Asks for --out, but says first what is wrong with the input, where its verb can be planned without. */
+export async function planMissingOut(verb: Verb, located: Located<Input>, flags: Flags): Promise<never> {
+  const { plansFirst, writes } = verb.terminal;
+  if (plansFirst) await runPlanned(verb, located, flags);
+  throw usageError(`Missing --out. Pass --out FOLDER to write ${writes}, or --dry-run to print the plan.`);
 }
 
 /** Runs a verb, or prints its plan. */
@@ -294,18 +339,23 @@ async function printResult(
   if (push) printPush(push);
 }
 
-async function runPlan(verb: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<void> {
-  const { plan, terminal } = verb;
-  if (!plan) return;
-  const planned = await runWithProgress(
+function runPlanned({ plan, terminal }: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<unknown> {
+  return runWithProgress(
     flags,
-    (controls) =>
-      plan.run(input, { ...places, ...controls, say: asFlag, hub: hubAccess("plan", controls) } as Controls),
+    async (controls) =>
+      plan?.run(input, { ...places, ...controls, say: asFlag, hub: hubAccess("plan", controls) } as Controls),
     terminal.waitsFor,
   );
-  const { warnings = [] } = Object(planned) as Partial<Noted>;
+}
+
+async function runPlan(verb: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<void> {
+  const { plan } = verb;
+  if (!plan) return;
+  const planned = await runPlanned(verb, { input, ...places }, flags);
+  const { notes = [], warnings = [] } = Object(planned) as Partial<Noted>;
   if (flags.json) printJson(plan.json ? plan.json(planned, input) : planned);
   else print(linesOf(plan.show(planned, input), process.stdout));
+  for (const note of flags.json ? notes : []) info(flags, `note: ${note}`);
   for (const warning of warnings) warn(warning);
   for (const line of plan.closing?.(planned, input) ?? []) if (!flags.json) info(flags, withFlags(verb, line));
 }

@@ -8,12 +8,17 @@ export { planExport } from "../export.js";
 export { extractVerb } from "../extract.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
 export { measureVerb } from "../measure.js";
+export { mergeVerb } from "../merge.js";
 export { factsOf } from "../model.js";
 export { neuronsVerb } from "../neurons.js";
+export { revertVerb } from "../revert.js";
+export { soupVerb } from "../soup.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
+export { swapVerb } from "../swap.js";
 export { trainVerb } from "../train.js";
 export { previewExamples } from "../train-preview.js";
+export { transplantVerb } from "../transplant.js";
 export {
   type Controls,
   callVerb,

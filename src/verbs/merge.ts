@@ -1,0 +1,293 @@
+import { resolve } from "node:path";
+import { z } from "zod";
+import type { StripLayer } from "../figures/index.js";
+import type { HubAccess } from "../formats/checkpoint/index.js";
+import { defined, type Progress } from "../kit/index.js";
+import { asField, commandLine, type SayField } from "../kit/printing/index.js";
+import { namedField } from "../kit/settings/index.js";
+import { methodOf, OUTPUT_DTYPES, outputSchema, sourceField } from "../merge/index.js";
+import {
+  type ExecuteResult,
+  measuredOwnership,
+  type PlanSummary,
+  pinsOfRun,
+  writeNotes,
+} from "../merge/output/index.js";
+import type { MergeInput, RecipeInput } from "./inputs.js";
+import { describeMeasured, named, showPlan, wroteLine } from "./merge-show.js";
+import { MergePlan, planMerge } from "./plan-merge.js";
+import {
+  type Controls,
+  callVerb,
+  type FlagSpelling,
+  type Noted,
+  type Verb,
+  type VerbOptions,
+  verbFields,
+  type WorkOptions,
+} from "./verb.js";
+
+const flag = (description: string) => z.boolean().optional().meta({ description });
+
+/** How the result of a merge is written. */
+const writeFields = {
+  ...outputSchema.shape,
+  // A recipe's own holds where none is given.
+  dtype: z.enum(OUTPUT_DTYPES).optional().meta({ description: outputSchema.shape.dtype.description, unset: "keep" }),
+  out: namedField("folder", "folder to write; it appears when it is complete"),
+  download: flag("download models on the hub into the local cache first"),
+  allowUnrelated: flag("merge models that look unrelated"),
+  allowNonFinite: flag("write values that the merge made infinite or NaN"),
+};
+
+type Write = Pick<z.input<z.ZodObject<typeof writeFields>>, "out" | "download" | "allowUnrelated" | "allowNonFinite">;
+
+/** Fields of a recipe of any method that are flags, in their order. */
+const OUTPUT = ["as", "dtype", "budget", "shard_size", "vocabulary", "tokenizer_from", "tensors"] as const;
+
+/** The group of flags of each merge. */
+const OUTPUT_FLAGS = [
+  ...["out", ...OUTPUT, "dryRun", "download", "resume", "force", "allowUnrelated", "allowNonFinite", "push"],
+];
+
+const FLAGS: Readonly<Record<string, FlagSpelling>> = {
+  tensors: {
+    each: {
+      "tensor-union": ["union", "merge tensors that some models lack from those that have them"],
+      "tensor-intersection": ["intersection", "leave out tensors that some models lack"],
+    },
+  },
+  allowNonFinite: { flag: "allow-nonfinite" },
+};
+
+/** A merge that is planned. */
+export interface PlannedMerge extends Noted {
+  readonly plan: MergePlan;
+  /** What else its JSON has. */
+  readonly beside?: object | undefined;
+}
+
+/** A merged model that was written. */
+export interface MergeResult extends ExecuteResult, Noted {
+  readonly summary: PlanSummary;
+  /** Whose each layer is, where that was measured. */
+  readonly ownership?: readonly StripLayer[];
+}
+
+/** What a verb that merges says beside its fields. */
+interface Preset<Schema extends z.ZodObject>
+  extends Pick<Verb<Schema>, "name" | "description">,
+    Pick<Verb<Schema>["terminal"], "positional" | "flags"> {
+  readonly schema: Schema;
+  /** Flags by the title of their group, before those of the output. */
+  readonly groups: Readonly<Record<string, readonly string[]>>;
+  /** Groups of flags after those of the output. */
+  readonly after?: Readonly<Record<string, readonly string[]>>;
+  /** Fields that have flags, where others are said as in a file. Default: all. */
+  readonly says?: readonly string[];
+  /** Fields whose parts are flags. */
+  readonly open?: readonly string[];
+  plan(input: z.input<Schema>, controls: Controls): Promise<MergePlan>;
+  /** What the plan's JSON has beside, and lines below it. */
+  beside?(input: z.input<Schema>, controls: Controls): Promise<object | undefined>;
+  closing?(input: z.input<Schema>, beside: object | undefined): readonly string[];
+}
+
+/** A verb that plans a merge, and writes it. */
+function mergingVerb<Schema extends z.ZodObject>({
+  schema,
+  groups,
+  flags,
+  after = {},
+  says,
+  open = [],
+  plan: planOf,
+  beside,
+  closing,
+  positional,
+  ...own
+}: Preset<Schema>): Verb<Schema, MergeResult, Progress, PlannedMerge> {
+  type Input = z.output<Schema> & Write;
+  const planned = async (input: Input, controls: Controls): Promise<PlannedMerge> => {
+    const { hub, resume } = controls;
+    const pins = resume ? await pinsOfRun(input.out) : undefined;
+    const access: HubAccess = { ...hub, pins, ...(input.download ? { fetch: "files" as const } : {}) };
+    const plan = await planOf(input as never, { ...controls, hub: access });
+    return { plan, notes: plan.notes, warnings: plan.unrelated };
+  };
+  const verb: Verb<Schema, MergeResult, Progress, PlannedMerge> = {
+    ...own,
+    schema,
+    closed: Object.keys(schema.shape).filter((field) => !open.includes(field)),
+    // Recipes fill in their own defaults.
+    asGiven: true,
+    fetch: "stream",
+    options: {
+      threads: "physical cores",
+      memory: "256MB",
+      resume: "resume an interrupted run",
+      force: "replace an existing output or interrupted run",
+    },
+    async run(given, controls) {
+      const input = given as Input;
+      const { folder, resume, force, threads, memory, signal, onProgress, onPlan } = controls;
+      const out = folder === undefined ? input.out : resolve(folder, input.out);
+      const { allowUnrelated, allowNonFinite } = input;
+      const say: SayField = (field, value) =>
+        (says && !says.includes(field) ? asField : (controls.say ?? asField))(field, value);
+      const { onPlan: _, ...planning } = controls;
+      const first = await planned({ ...input, out }, planning);
+      const { plan, notes, warnings } = first;
+      const execution = { out, resume, force, allowUnrelated, allowNonFinite };
+      // Checked before the plan is shown: an impossible output is the first message.
+      await plan.check(execution);
+      onPlan?.(first);
+      const written = await plan.write({ ...execution, threads, memory, signal, onProgress });
+      const data = plan.toJSON();
+      const isOwned = data.measurements.some(({ kind }) => kind === "ownership") && !written.alreadyComplete;
+      return {
+        ...written,
+        summary: plan.summary,
+        ...(isOwned
+          ? { ownership: named(measuredOwnership(data, new Map(Object.entries(written.measured))), data) }
+          : {}),
+        notes: [...notes, ...describeMeasured(data.measurements, written.measured), ...writeNotes(written, data, say)],
+        warnings: [...warnings, ...written.warnings],
+      };
+    },
+    show: (result, input, seconds) => [
+      ...(result.ownership ? ([{ kind: "strip", layers: result.ownership }] as const) : []),
+      { kind: "text", lines: [wroteLine(result, result.summary, (input as Input).out, seconds)] },
+    ],
+    plan: {
+      description: "print the plan and exit; reads headers and a sample of weights (swap with --base: all)",
+      title: () => "",
+      async run(input, controls) {
+        const found = await planned(input as Input, controls);
+        return { ...found, beside: await beside?.(input as never, controls) };
+      },
+      show: ({ plan }) => showPlan(plan.toJSON(), plan.summary, plan.notes, []),
+      json: ({ plan, beside }) => ({ plan: plan.toJSON(), summary: plan.summary, ...beside }),
+      closing: ({ beside }, input) => closing?.(input as never, beside) ?? [],
+    },
+    terminal: {
+      ...(positional ? { positional } : {}),
+      groups: { ...groups, "Output:": OUTPUT_FLAGS, ...after },
+      flags: { ...FLAGS, ...flags },
+      writes: "the model",
+      plansFirst: true,
+      json: ({ summary, ...result }, seconds) => ({ ...result, seconds, summary }),
+      closing: ({ alreadyComplete }, given) => {
+        const { out, allowCode } = given as Input & { allowCode?: boolean };
+        return [
+          ...(alreadyComplete
+            ? ["Sizes and other files are as recorded; layergraft verify compares the weights, too."]
+            : []),
+          `Verify it with: ${commandLine`verify ${out} ${allowCode ? ["--allow-code"] : []}`}`,
+          ...(closing?.(given as never, undefined) ?? []),
+        ];
+      },
+      pushed: (_, input) => (input as Input).out,
+    },
+  };
+  return verb;
+}
+
+/** A verb that merges by one method: its fields are those of the method's recipe. */
+export function methodVerb(
+  method: RecipeInput["method"],
+  { groups, ...own }: Omit<Preset<z.ZodObject>, "name" | "schema" | "plan">,
+): Verb<z.ZodObject, MergeResult, Progress, PlannedMerge> {
+  const { method: _, ...fields } = methodOf({ method }).schema.shape;
+  const flags = Object.values(groups).flat();
+  const others = Object.keys(fields).filter((name) => !flags.includes(name));
+  const schema = z.strictObject({ ...fields, ...writeFields });
+  return mergingVerb({
+    ...own,
+    groups,
+    name: method,
+    schema,
+    flags: inWords(schema, own),
+    plan: (input, controls) => {
+      // A plan's digest is made of its recipe: fields that are not given keep the place of their defaults.
+      const given = Object.fromEntries(flags.map((name) => [name, (input as Readonly<Record<string, unknown>>)[name]]));
+      const recipe = { method, ...given, ...picked(input, others), ...picked(input, OUTPUT_FIELDS) };
+      return planMerge(recipe as RecipeInput, controls);
+    },
+  });
+}
+
+/** Help of fields of a recipe: a word in backticks is a field of it or a value, and stays one. */
+function inWords(
+  schema: z.ZodObject,
+  { open = [], flags = {} }: Pick<Preset<z.ZodObject>, "open" | "flags">,
+): Readonly<Record<string, FlagSpelling>> {
+  const closed = Object.keys(schema.shape).filter((field) => !open.includes(field));
+  return Object.fromEntries(
+    verbFields({ schema, closed }).map(({ name, description }) => [
+      name,
+      { help: description.replaceAll("`", ""), ...FLAGS[name], ...flags[name] },
+    ]),
+  );
+}
+
+const OUTPUT_FIELDS = [
+  ...OUTPUT,
+  ...Object.keys(outputSchema.shape).filter((name) => !OUTPUT.some((one) => one === name)),
+];
+
+const picked = (input: object, names: readonly string[]) =>
+  defined(Object.fromEntries(names.map((name) => [name, (input as Readonly<Record<string, unknown>>)[name]])));
+
+export const mergeSchema = z.strictObject({
+  recipe: sourceField("recipe, or its file (YAML)"),
+  ...writeFields,
+  seed: z.int().min(0).optional().meta({ description: "seed of every method in the file that makes random choices" }),
+  allowCode: flag("run a file that the recipe names as its method"),
+  asMergekit: flag("ignore in a mergekit file what mergekit ignores, with a note"),
+});
+
+export const mergeVerb = mergingVerb({
+  name: "merge",
+  description:
+    "Run a recipe. Options override the recipe. Relative paths start from the recipe's folder. A model in a recipe may be " +
+    "another recipe; intermediate models are never written. A configuration of mergekit or mergekit-moe runs as it is; " +
+    "its relative paths start from the working folder.",
+  schema: mergeSchema,
+  positional: ["recipe", "out"],
+  groups: {},
+  after: { "Recipe:": ["allowCode", "asMergekit"] },
+  // A recipe that is a file has flags for fields of the output alone.
+  says: [...OUTPUT],
+  plan({ recipe, seed, allowCode, asMergekit, ...input }, { hub, folder, signal }) {
+    const fields = picked(input, OUTPUT_FIELDS);
+    const options = { hub, signal, allowCode };
+    if (recipe instanceof MergePlan) return Promise.resolve(recipe);
+    if (typeof recipe !== "string") return planMerge({ ...recipe, ...fields } as RecipeInput, { ...options, folder });
+    const file = folder === undefined ? recipe : resolve(folder, recipe);
+    return planMerge(file, { ...options, fields, seed, asMergekit });
+  },
+});
+
+/** How a merge is carried out. */
+export interface MergeWorkOptions extends VerbOptions, Pick<WorkOptions, "threads" | "memory" | "force" | "resume"> {}
+
+/** Options of `merge`: how the result is written, and how that is carried out. */
+export interface MergeOptions extends Omit<MergeInput, "recipe">, MergeWorkOptions {}
+
+/**
+ * Merges models, and writes the result.
+ * @param recipe a recipe; or the path of a recipe file or mergekit configuration
+ * @returns the folder, and what was read and written
+ * @throws RecipeError if the recipe is not valid, with every problem
+ * @throws MismatchError if the models do not fit together, with every reason, or look unrelated and `allowUnrelated` is not set
+ * @throws OutputError if the folder cannot be written, or exists and `force` is not set
+ * @throws CheckpointError or FormatError if a model cannot be read
+ * @throws DiskFullError if the disk fills up
+ * @throws CancelledError if the signal fires; `resume` continues
+ */
+export function merge(recipe: RecipeInput | string, options: MergeOptions): Promise<MergeResult> {
+  const { signal, onProgress, onNote, folder, hub, threads, memory, force, resume, ...input } = options;
+  const controls = { signal, onProgress, onNote, folder, hub, threads, memory, force, resume };
+  return callVerb(mergeVerb, { recipe, ...input }, controls);
+}
