@@ -21,6 +21,9 @@ const external = Object.keys({ ...dependencies, ...optionalDependencies }).filte
 
 const inputOf = (names) => Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
 
+/** A verb and what it shows are one chunk. @param {string} file */
+const verbChunk = (file) => `verb-${/([\w-]+?)(-show)?\.ts$/.exec(file)?.[1]}`;
+
 const common = {
   platform: "node",
   // Methods of users get all of zod, as a package.
@@ -44,6 +47,8 @@ const thread = {
 const main = {
   ...common,
   input: inputOf(modules.filter((name) => name !== THREAD)),
+  // As groups without their dependencies need it.
+  preserveEntrySignatures: "allow-extension",
   output: {
     dir: "dist",
     chunkFileNames: "chunks/[name].js",
@@ -59,6 +64,12 @@ const main = {
         },
         { name: "merge-commands", test: /src\/cli\/shared\/(merge-run|recipe-flags|push|hub-access)\.ts$/ },
         { name: "verbs", test: /src\/verbs\/(plan-merge|push|options)\.ts$/ },
+        // A command loads its own verb, and not those that other rooms load with it.
+        {
+          name: verbChunk,
+          test: /src\/verbs\/(extract|measure|neurons|sources|suggest|train|train-show|train-preview|hand-over)\.ts$/,
+          includeDependenciesRecursively: false,
+        },
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },
         { name: "merge", test: /src\/(merge\/(recipe|plan|methods|output)|figures\/strip)/ },
