@@ -22,7 +22,7 @@ const external = Object.keys({ ...dependencies, ...optionalDependencies }).filte
 const inputOf = (names) => Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
 
 /** A verb and what it shows are one chunk. @param {string} file */
-const verbChunk = (file) => `verb-${/([\w-]+?)(-show)?\.ts$/.exec(file)?.[1]}`;
+const verbChunk = (file) => `verb-${/([\w-]+?)(-show|-run)?\.ts$/.exec(file)?.[1]}`;
 
 const common = {
   platform: "node",
@@ -62,12 +62,12 @@ const main = {
           name: "commands",
           test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed|advice))\.ts$/,
         },
-        { name: "merge-commands", test: /src\/cli\/shared\/(merge-run|recipe-flags|push|hub-access)\.ts$/ },
-        { name: "verbs", test: /src\/verbs\/(plan-merge|push|options)\.ts$/ },
+        { name: "merge-commands", test: /src\/cli\/shared\/(recipe-flags|push|hub-access)\.ts$/ },
+        { name: "verbs", test: /src\/verbs\/(plan-merge|push|options|merge|merge-show)\.ts$/ },
         // A command loads its own verb, and not those that other rooms load with it.
         {
           name: verbChunk,
-          test: /src\/verbs\/(extract|measure|neurons|sources|suggest|train|train-show|train-preview|hand-over)\.ts$/,
+          test: /src\/verbs\/(evaluate|evaluate-run|extract|measure|neurons|revert|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over)\.ts$/,
           includeDependenciesRecursively: false,
         },
         // What every merge reads, in two files in place of one for each set of entries that shares it.

@@ -162,8 +162,7 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
   name: "eval",
   function: "evaluate",
   description:
-    "Score a model on tasks, with confidence intervals and the full name of each protocol. --list shows the tasks. " +
-    "--out keeps results, samples and answers, and --resume continues an interrupted evaluation. Fields of a task: " +
+    "Score a model on tasks, with confidence intervals and the full name of each protocol. Fields of a task: " +
     "docs/evaluate-and-compare.md.",
   schema: evalSchema,
   fetch: "files",
@@ -238,14 +237,6 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
         ...{ flag: "provider", value: "name..." },
         help: "ONNX Runtime providers in order of preference, such as cuda cpu",
       },
-    },
-    missing: {
-      source: ({ model, tasks }, command) => {
-        const words = "Pass a folder, a recipe, or a server's name for a model";
-        const first = ` first: ${command`eval ${String(model)} --tasks ${(tasks as string[] | undefined)?.join(",") ?? "TASK"}`}`;
-        return `Missing the model to evaluate. ${words}${model === undefined ? "." : first}`;
-      },
-      tasks: () => "Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.",
     },
     detail: ({ detail }) => detail,
     json: ({ results }) => results,

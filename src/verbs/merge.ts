@@ -85,6 +85,8 @@ interface Preset<Schema extends z.ZodObject>
   readonly after?: Readonly<Record<string, readonly string[]>>;
   /** Fields that have flags, where others are said as in a file. Default: all. */
   readonly says?: readonly string[];
+  /** What a dry run reads beside, in brackets. */
+  readonly measures?: string;
   /** Fields whose parts are flags. */
   readonly open?: readonly string[];
   plan(input: z.input<Schema>, controls: Controls): Promise<MergePlan>;
@@ -100,6 +102,7 @@ function mergingVerb<Schema extends z.ZodObject>({
   flags,
   after = {},
   says,
+  measures = "",
   open = [],
   plan: planOf,
   beside,
@@ -160,7 +163,7 @@ function mergingVerb<Schema extends z.ZodObject>({
       { kind: "text", lines: [wroteLine(result, result.summary, (input as Input).out, seconds)] },
     ],
     plan: {
-      description: "print the plan and exit; reads headers and a sample of weights (swap with --base: all)",
+      description: `print the plan and exit; reads headers and a sample of weights${measures}`,
       title: () => "",
       async run(input, controls) {
         const found = await planned(input as Input, controls);

@@ -22,6 +22,7 @@ export const swapVerb = methodVerb("swap", {
     ],
   },
   open: ["layers"],
+  measures: " (with `base`: all)",
   flags: { "layers.language": { flag: "layers" }, "layers.average": { flag: "average" } },
   beside: (input, controls) =>
     hasDefaultLayers(input) ? measuredExperts(input, controls) : Promise.resolve(undefined),

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import type { Shown } from "../figures/index.js";
 import type { HubAccess } from "../formats/checkpoint/index.js";
 import type { CallOptions, Progress } from "../kit/index.js";
-import type { commandLine, SayField } from "../kit/printing/index.js";
+import type { SayField } from "../kit/printing/index.js";
 import {
   type Checked,
   checkSchema,
@@ -126,10 +126,6 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
-  /** Required fields that the command asks for in a sentence. @param command quotes a command as a person types it */
-  readonly missing?: Readonly<
-    Record<string, (given: Readonly<Record<string, unknown>>, command: typeof commandLine) => string>
-  >;
   /** Fields that do in place of a file. */
   readonly least?: readonly string[];
   /** What is written to `out`, which is then required: `the adapter`. */

@@ -13,7 +13,7 @@ import { type Item, protocolId, protocolTitle, SUITES, TASK_FAMILIES, type Task 
 import { right, terminalLines } from "../../figures/index.js";
 import { isFile } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
-import { write } from "../../kit/printing/index.js";
+import { commandLine, write } from "../../kit/printing/index.js";
 import type { EvaluateResult } from "../../verbs/index.js";
 import { type EvaluateControls, evalVerb } from "../../verbs/shared/index.js";
 import { info, inOrder, paletteFor, parsePositive, print, printJson, warn } from "../shared/output.js";
@@ -23,6 +23,19 @@ import { verbCommand } from "../shared/verb-command.js";
 const FORMATS = [...SCORE_FORMATS, "hub"] as const;
 
 export const add = verbCommand(evalVerb, {
+  description:
+    "Score a model on tasks, with confidence intervals and the full name of each protocol. --list shows the tasks. " +
+    "--out keeps results, samples and answers, and --resume continues an interrupted evaluation. Fields of a task: " +
+    "docs/evaluate-and-compare.md.",
+  missing: {
+    source: ({ model, tasks }) => {
+      const words = "Pass a folder, a recipe, or a server's name for a model";
+      const named = (tasks as string[] | undefined)?.join(",") ?? "TASK";
+      const first = ` first: ${commandLine`eval ${String(model)} --tasks ${named}`}`;
+      return `Missing the model to evaluate. ${words}${model === undefined ? "." : first}`;
+    },
+    tasks: () => "Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.",
+  },
   flags: {
     list: (command) => command.option("--list", "list tasks, suites and protocols"),
     show: (command) =>

@@ -6,7 +6,6 @@ import type { z } from "zod";
 import { type Shown, type ShownProgress, shownLines } from "../../figures/index.js";
 import { isObject, type Progress, usageError } from "../../kit/index.js";
 import { withWritten } from "../../kit/numbers/index.js";
-import { commandLine } from "../../kit/printing/index.js";
 import { checkSchema, type SchemaField } from "../../kit/settings/index.js";
 import {
   type Controls,
@@ -48,6 +47,10 @@ type Input = Readonly<Record<string, unknown>>;
 interface Extra {
   /** Adds flags where the groups of the verb have these names. */
   readonly flags?: Readonly<Record<string, (command: Command) => void>>;
+  /** The help of the command. Default: the verb's description. */
+  readonly description?: string;
+  /** Required fields that the command asks for in a sentence. */
+  readonly missing?: Readonly<Record<string, (given: Input) => string>>;
   /** Flags that are not in the help, after all others. */
   readonly hidden?: readonly Option[];
   /** Does something else before the input is read, if the flags say so. */
@@ -74,7 +77,7 @@ export function verbCommand<Schema extends z.ZodObject, Result extends Noted, P 
       const given = command.opts<Flags>();
       if (await extra?.before?.(given, command.args)) return;
       const { input = {}, flags = given } = (await extra?.settled?.(given, command.args)) ?? {};
-      const located = await locatedInput(plain, flags, command.args, input);
+      const located = await locatedInput(plain, flags, command.args, { input, ...extra });
       if (await extra?.instead?.(located as Located<never>, flags)) return;
       await carryOut(plain, located, flags, extra);
     });
@@ -88,14 +91,14 @@ function flagOf({ file, terminal: { flags = {} } }: Verb, field: string): string
 }
 
 function declared(program: Command, verb: Verb, extra?: Extra): Command {
-  const { name, description, plan, options, terminal, file } = verb;
+  const { name, plan, options, terminal, file } = verb;
   const fields = verbFields(verb);
-  const command = program.command(name).description(description);
+  const command = program.command(name).description(extra?.description ?? verb.description);
   for (const field of terminal.positional ?? []) {
     const { description = `${file?.kind} file (YAML)`, required = false } =
       fields.find((one) => one.name === field) ?? {};
     const { flag: called = field, help: words = description } = terminal.flags?.[field] ?? {};
-    const isAsked = terminal.missing?.[field] !== undefined || (field === "out" && plan !== undefined);
+    const isAsked = extra?.missing?.[field] !== undefined || (field === "out" && plan !== undefined);
     command.addArgument(new Argument(required && !isAsked ? `<${called}>` : `[${called}]`, words.replaceAll("`", "")));
   }
   const top = (field: string) => field.split(".", 1)[0] ?? "";
@@ -104,11 +107,11 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
     command.optionsGroup(title);
     for (const name of names) {
       const own = fields.filter((field) => (name === "*" ? !named.has(top(field.name)) : top(field.name) === name));
-      for (const field of own) for (const option of optionsOf(verb, field)) command.addOption(option);
+      for (const field of own) for (const option of optionsOf(verb, field, extra)) command.addOption(option);
       if (own.length > 0) continue;
       if (extra?.flags?.[name]) extra.flags[name](command);
       else if (name === "push") withPushOptions(command);
-      else if (name === "dryRun") command.option("--dry-run", plan?.description ?? "");
+      else if (name === "dryRun") command.option("--dry-run", withFlags(verb, plan?.description ?? ""));
       else if (name === "threads") command.option("--threads <n>", threadsHelp(options.threads), parseThreads);
       else command.option(`--${name}`, withFlags(verb, options[name as "force" | "resume"] ?? ""));
     }
@@ -121,13 +124,13 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
 const threadsHelp = (unset = "") =>
   `threads to use (default: ${unset === "all cores" ? `${unset}, ${availableParallelism()} here` : unset})`;
 
-function optionsOf(verb: Verb, field: SchemaField): Option[] {
+function optionsOf(verb: Verb, field: SchemaField, extra?: Extra): Option[] {
   const { each } = verb.terminal.flags?.[field.name] ?? {};
-  if (!each) return [optionOf(verb, field)];
+  if (!each) return [optionOf(verb, field, extra)];
   return Object.entries(each).map(([flag, [, help]]) => new Option(`--${flag}`, help));
 }
 
-function optionOf(verb: Verb, field: SchemaField): Option {
+function optionOf(verb: Verb, field: SchemaField, { missing = {} }: Pick<Extra, "missing"> = {}): Option {
   const { name, type, choices } = field;
   const { value, help, read, short = name === "out" ? "o" : undefined } = verb.terminal.flags?.[name] ?? {};
   const flag = flagOf(verb, name);
@@ -148,7 +151,7 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   };
   const option = fieldOption(described, flag, value === undefined ? undefined : ` <${value}>`);
   // What is written is asked for in a sentence, as a dry run needs none.
-  const isAsked = verb.terminal.missing?.[name] !== undefined;
+  const isAsked = missing[name] !== undefined;
   option.makeOptionMandatory(field.required && !isAsked && !(name === "out" && verb.plan));
   if (short !== undefined) option.short = `-${short}`;
   if (short !== undefined) option.flags = `-${short}, ${option.flags}`;
@@ -226,7 +229,7 @@ async function locatedInput(
   verb: Verb,
   flags: Flags,
   args: readonly string[],
-  further: Input,
+  { input: further, missing = {} }: Pick<Extra, "missing"> & { readonly input: Input },
 ): Promise<Located<Input>> {
   if (verb.file) {
     const fields = verbFields(verb).flatMap(({ name }): FieldText[] => {
@@ -242,8 +245,7 @@ async function locatedInput(
   }
   const { plan, terminal } = verb;
   const input = { ...(await inputOf(verb, flags, args)), ...further };
-  for (const [field, words] of Object.entries(terminal.missing ?? {}))
-    if (input[field] === undefined) throw usageError(words(input, commandLine));
+  for (const [field, words] of Object.entries(missing)) if (input[field] === undefined) throw usageError(words(input));
   if (!plan || terminal.writes === undefined || input.out !== undefined) return { input: checkInput(verb, input) };
   const checked = checkInput(verb, { ...input, out: "out" });
   if (flags.dryRun) return { input: checked };
