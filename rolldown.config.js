@@ -63,13 +63,14 @@ const main = {
           test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed|advice))\.ts$/,
         },
         { name: "merge-commands", test: /src\/cli\/shared\/(recipe-flags|push|hub-access)\.ts$/ },
-        { name: "verbs", test: /src\/verbs\/(plan-merge|push|options|merge|merge-show)\.ts$/ },
+        { name: "verbs", test: /src\/verbs\/(plan-merge|push|options|merge|merge-show|verb)\.ts$/ },
         // A command loads its own verb, and not those that other rooms load with it.
         {
           name: verbChunk,
-          test: /src\/verbs\/(evaluate|evaluate-run|extract|measure|neurons|revert|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over)\.ts$/,
+          test: /src\/verbs\/(analyze|analyze-show|evaluate|evaluate-run|export|extract|measure|model|neurons|revert|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over)\.ts$/,
           includeDependenciesRecursively: false,
         },
+        { name: "analysis", test: /src\/merge\/analysis\//, includeDependenciesRecursively: false },
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },
         { name: "merge", test: /src\/(merge\/(recipe|plan|methods|output)|figures\/strip)/ },

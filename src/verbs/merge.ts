@@ -63,8 +63,15 @@ const FLAGS: Readonly<Record<string, FlagSpelling>> = {
 /** A merge that is planned. */
 export interface PlannedMerge extends Noted {
   readonly plan: MergePlan;
-  /** What else its JSON has. */
-  readonly beside?: object | undefined;
+  readonly beside?: Beside | undefined;
+}
+
+/** What a dry run found beside the plan. */
+interface Beside {
+  /** Further fields of its JSON. */
+  readonly json: object;
+  /** Lines below it, in place of those of every merge. */
+  readonly lines?: readonly string[] | undefined;
 }
 
 /** A merged model that was written. */
@@ -90,9 +97,9 @@ interface Preset<Schema extends z.ZodObject>
   /** Fields whose parts are flags. */
   readonly open?: readonly string[];
   plan(input: z.input<Schema>, controls: Controls): Promise<MergePlan>;
-  /** What the plan's JSON has beside, and lines below it. */
-  beside?(input: z.input<Schema>, controls: Controls): Promise<object | undefined>;
-  closing?(input: z.input<Schema>, beside: object | undefined): readonly string[];
+  beside?(input: z.input<Schema>, controls: Controls): Promise<Beside | undefined>;
+  /** Lines below a plan or a merge. */
+  closing?(input: z.input<Schema>): readonly string[];
 }
 
 /** A verb that plans a merge, and writes it. */
@@ -170,8 +177,8 @@ function mergingVerb<Schema extends z.ZodObject>({
         return { ...found, beside: await beside?.(input as never, controls) };
       },
       show: ({ plan }) => showPlan(plan.toJSON(), plan.summary, plan.notes, []),
-      json: ({ plan, beside }) => ({ plan: plan.toJSON(), summary: plan.summary, ...beside }),
-      closing: ({ beside }, input) => closing?.(input as never, beside) ?? [],
+      json: ({ plan, beside }) => ({ plan: plan.toJSON(), summary: plan.summary, ...beside?.json }),
+      closing: ({ beside }, input) => beside?.lines ?? closing?.(input as never) ?? [],
     },
     terminal: {
       ...(positional ? { positional } : {}),
@@ -187,7 +194,7 @@ function mergingVerb<Schema extends z.ZodObject>({
             ? ["Sizes and other files are as recorded; layergraft verify compares the weights, too."]
             : []),
           `Verify it with: ${commandLine`verify ${out} ${allowCode ? ["--allow-code"] : []}`}`,
-          ...(closing?.(given as never, undefined) ?? []),
+          ...(closing?.(given as never) ?? []),
         ];
       },
       pushed: (_, input) => (input as Input).out,

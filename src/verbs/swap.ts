@@ -1,9 +1,7 @@
 import { locateSource } from "../formats/checkpoint/index.js";
 import { CheckpointError, MismatchError } from "../kit/index.js";
 import { commandLine } from "../kit/printing/index.js";
-import { suggestRecipes, trainingSentences } from "../merge/analysis/index.js";
 import { hasDefaultLayers } from "../merge/index.js";
-import { analyzeWithRows } from "./analyze.js";
 import type { SwapInput } from "./inputs.js";
 import { type MergeResult, type MergeWorkOptions, methodVerb } from "./merge.js";
 import { type Controls, callVerb } from "./verb.js";
@@ -24,25 +22,12 @@ export const swapVerb = methodVerb("swap", {
   open: ["layers"],
   measures: " (with `base`: all)",
   flags: { "layers.language": { flag: "layers" }, "layers.average": { flag: "average" } },
-  beside: (input, controls) =>
-    hasDefaultLayers(input) ? measuredExperts(input, controls) : Promise.resolve(undefined),
-  closing(input, beside) {
+  beside: async (input, controls) => (hasDefaultLayers(input) ? measuredExperts(input, controls) : undefined),
+  closing(input) {
     if (!hasDefaultLayers(input)) return [];
-    const { measured: found, training = [] } = (beside ?? {}) as NonNullable<
-      Awaited<ReturnType<typeof measuredExperts>>
-    >;
-    const { base, task, language } = input;
-    const notes = trainingSentences(training).map((sentence) => `note: ${sentence}`);
-    if (found)
-      return [
-        ...notes,
-        "\nThese layers are the paper's default, whatever the experts changed.\n" +
-          `Measured: ${found.layers}.\nThese are ${found.reason}.\nEvaluate both. To take the measured ones, add:\n` +
-          `  --layers ${Object(found.recipe).layers.language}`,
-      ];
+    const { base, task, language } = input as SwapInput;
     const command = commandLine`suggest --base ${String(base ?? "BASE")} --task ${String(task)} --language ${String(language)}`;
     return [
-      ...notes,
       "These layers are the paper's default, whatever the experts changed. To measure where they changed, and get recipes:\n" +
         `  ${command}${base === undefined ? "\nwhere BASE is the model that both were fine-tuned from." : ""}`,
     ];
@@ -50,15 +35,28 @@ export const swapVerb = methodVerb("swap", {
 });
 
 /** The layers that `suggest` measures and the signs of training, where a base is named and all weights are on this disk. */
-async function measuredExperts({ base, task, language }: Readonly<Record<string, unknown>>, controls: Controls) {
+async function measuredExperts(input: object, controls: Controls) {
+  const { base, task, language } = input as SwapInput;
   if (base === undefined) return undefined;
   const sources = { base: String(base), task: String(task), language: String(language) };
   try {
     for (const source of Object.values(sources)) await locateSource(source, controls.folder);
     const { base: root, ...experts } = sources;
+    // Loaded here alone, as no merge is written by them.
+    const [{ analyzeWithRows }, { suggestRecipes, trainingSentences }] = await Promise.all([
+      import("./analyze.js"),
+      import("../merge/analysis/index.js"),
+    ]);
     const { analysis } = await analyzeWithRows({ base: root, experts }, controls);
+    const { training } = analysis;
     const measured = suggestRecipes({ analysis, sources }).find(({ name }) => name === "profile");
-    return { measured, training: analysis.training };
+    const lines = measured && [
+      ...trainingSentences(training).map((sentence) => `note: ${sentence}`),
+      "\nThese layers are the paper's default, whatever the experts changed.\n" +
+        `Measured: ${measured.layers}.\nThese are ${measured.reason}.\nEvaluate both. To take the measured ones, add:\n` +
+        `  --layers ${Object(measured.recipe).layers.language}`,
+    ];
+    return { json: { measured, training }, lines };
   } catch (error) {
     // The plan stands without: a model is on the hub, or vocabularies differ.
     if (error instanceof CheckpointError || error instanceof MismatchError) return undefined;
