@@ -1,9 +1,11 @@
 // What a merge shows: its plan, what was measured for it, and what it wrote.
-import type { Shown, StripLayer } from "../figures/index.js";
+import { right, type Shown, type StripLayer } from "../figures/index.js";
 import { groupBy } from "../kit/index.js";
 import { formatBytes, formatCount, formatDuration, formatPercent, plural } from "../kit/printing/index.js";
 import { methodOf, type Plan } from "../merge/index.js";
 import { type ExecuteResult, type PlanSummary, sourceLabels } from "../merge/output/index.js";
+import type { TaskScore } from "./evaluate.js";
+import type { MergeEvaluation } from "./merge.js";
 
 /** The plan, from its headline to its notes. @param further lines on what follows the merge */
 export function showPlan(
@@ -115,4 +117,33 @@ export function named(ownership: PlanSummary["ownership"], plan: Plan): readonly
   const labels = sourceLabels(plan);
   const nameOf = (origin: string) => labels.get(origin) ?? origin;
   return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));
+}
+
+/** The scores of all models, and what the comparison found. */
+export function showEvaluation({ models, verdicts }: MergeEvaluation): Shown[] {
+  const tasks = models[0]?.scores.map(({ task }) => task) ?? [];
+  const hasSeveral = tasks.length > 1;
+  const cell = ({ value, scale }: Pick<TaskScore, "value" | "scale">) => ({
+    value: Number.isFinite(value) ? value : null,
+    scale,
+  });
+  return [
+    {
+      ...{ kind: "table", what: "model", title: "" },
+      columns: ["model", ...[...tasks, ...(hasSeveral ? ["average"] : [])].map(right)],
+      rows: models.map(({ id, scores, average }) => [
+        id,
+        ...scores.map(cell),
+        ...(hasSeveral ? [cell({ value: average, scale: "share" })] : []),
+      ]),
+    },
+    { kind: "text", lines: verdicts },
+  ];
+}
+
+/** Why a merge is not pushed: an alternative that it is made of scores higher, whether or not that is significant. */
+export function heldBack({ models: [merge, ...others] }: MergeEvaluation): string {
+  const best = others.reduce((one, other) => (other.average > one.average ? other : one));
+  const share = (value = 0) => formatPercent(value);
+  return `not pushed: the merge's average is ${share(merge?.average)}, below that of ${best.id}, ${share(best.average)}`;
 }

@@ -1,9 +1,10 @@
 import { resolve } from "node:path";
 import { z } from "zod";
+import type { ResultsComparison } from "../evaluate/index.js";
 import type { StripLayer } from "../figures/index.js";
 import type { HubAccess } from "../formats/checkpoint/index.js";
 import { defined, type Progress } from "../kit/index.js";
-import { asField, commandLine, type SayField } from "../kit/printing/index.js";
+import { asField, commandLine, formatBytes, type SayField } from "../kit/printing/index.js";
 import { namedField } from "../kit/settings/index.js";
 import { methodOf, OUTPUT_DTYPES, outputSchema, sourceField } from "../merge/index.js";
 import {
@@ -13,8 +14,10 @@ import {
   pinsOfRun,
   writeNotes,
 } from "../merge/output/index.js";
+import type { TaskScore } from "./evaluate.js";
 import type { MergeInput, RecipeInput } from "./inputs.js";
-import { describeMeasured, named, showPlan, wroteLine } from "./merge-show.js";
+import { describeMeasured, heldBack, named, showEvaluation, showPlan, wroteLine } from "./merge-show.js";
+import type { Stages } from "./merge-stages.js";
 import { MergePlan, planMerge } from "./plan-merge.js";
 import {
   type Controls,
@@ -38,17 +41,31 @@ const writeFields = {
   download: flag("download models on the hub into the local cache first"),
   allowUnrelated: flag("merge models that look unrelated"),
   allowNonFinite: flag("write values that the merge made infinite or NaN"),
+  eval: z
+    .array(z.string().min(1))
+    .optional()
+    .meta({ description: "then evaluate the merge and the models that it is of on these tasks, into OUT.eval" }),
+  limit: z.int().min(1, "must be at least 1").optional().meta({ description: "maximum items per task of `eval`" }),
+  export: z
+    .string()
+    .optional()
+    .meta({ description: "then write OUT.gguf in this encoding for llama.cpp, such as q4_k_m" }),
+  pushAnyway: flag("push a merge whose average over the tasks of `eval` is lower than that of a model it is of"),
 };
 
-type Write = Pick<z.input<z.ZodObject<typeof writeFields>>, "out" | "download" | "allowUnrelated" | "allowNonFinite">;
+type Write = Pick<
+  z.input<z.ZodObject<typeof writeFields>>,
+  "out" | "download" | "allowUnrelated" | "allowNonFinite" | "eval" | "limit" | "export" | "pushAnyway"
+>;
 
 /** Fields of a recipe of any method that are flags, in their order. */
 const OUTPUT = ["as", "dtype", "budget", "shard_size", "vocabulary", "tokenizer_from", "tensors"] as const;
 
 /** The group of flags of each merge. */
 const OUTPUT_FLAGS = [
-  ...["out", ...OUTPUT, "dryRun", "download", "resume", "force", "allowUnrelated", "allowNonFinite", "push"],
+  ...["out", ...OUTPUT, "dryRun", "download", "resume", "force", "allowUnrelated", "allowNonFinite"],
 ];
+const STAGE_FLAGS = ["eval", "limit", "export", "push", "pushAnyway"];
 
 const FLAGS: Readonly<Record<string, FlagSpelling>> = {
   tensors: {
@@ -58,11 +75,15 @@ const FLAGS: Readonly<Record<string, FlagSpelling>> = {
     },
   },
   allowNonFinite: { flag: "allow-nonfinite" },
+  eval: { value: "tasks", read: "list" },
+  export: { value: "type" },
 };
 
 /** A merge that is planned. */
 export interface PlannedMerge extends Noted {
   readonly plan: MergePlan;
+  /** What follows the merge, in words. */
+  readonly following: readonly string[];
   readonly beside?: Beside | undefined;
 }
 
@@ -74,9 +95,40 @@ interface Beside {
   readonly lines?: readonly string[] | undefined;
 }
 
+/** Scores of a merge and of the models that it is of. */
+export interface MergeEvaluation {
+  /** Absolute path; it has the results of each model in a folder. */
+  readonly folder: string;
+  /** The merge first. `average` is the mean of the tasks' main scores, from 0 to 1. */
+  readonly models: readonly {
+    readonly id: string;
+    readonly source: string;
+    readonly scores: readonly TaskScore[];
+    readonly average: number;
+  }[];
+  /** Each model against the merge. */
+  readonly comparison: ResultsComparison;
+  /** What the comparison found, in sentences. */
+  readonly verdicts: readonly string[];
+  /** Whether the merge's average is lower than that of a model that it is of. */
+  readonly isWorse: boolean;
+}
+
+/** A file for llama.cpp. */
+export interface MergeExport {
+  /** Absolute path. */
+  readonly out: string;
+  readonly type: string;
+  readonly bytes: number;
+}
+
 /** A merged model that was written. */
 export interface MergeResult extends ExecuteResult, Noted {
   readonly summary: PlanSummary;
+  /** With `eval`: the scores of the merge and of the models that it is of. */
+  readonly evaluation?: MergeEvaluation;
+  /** With `export`: the file. */
+  readonly exported?: MergeExport;
   /** Whose each layer is, where that was measured. */
   readonly ownership?: readonly StripLayer[];
 }
@@ -102,6 +154,9 @@ interface Preset<Schema extends z.ZodObject>
   closing?(input: z.input<Schema>): readonly string[];
 }
 
+const placeOf = ({ out }: Write, { folder }: Pick<Controls, "folder">) =>
+  folder === undefined ? out : resolve(folder, out);
+
 /** A verb that plans a merge, and writes it. */
 function mergingVerb<Schema extends z.ZodObject>({
   schema,
@@ -123,7 +178,18 @@ function mergingVerb<Schema extends z.ZodObject>({
     const pins = resume ? await pinsOfRun(input.out) : undefined;
     const access: HubAccess = { ...hub, pins, ...(input.download ? { fetch: "files" as const } : {}) };
     const plan = await planOf(input as never, { ...controls, hub: access });
-    return { plan, notes: plan.notes, warnings: plan.unrelated };
+    return { plan, following: [], notes: plan.notes, warnings: plan.unrelated };
+  };
+  /** What follows the merge; loaded where there is any, as it runs models. */
+  const stagesOf = async (
+    { plan }: PlannedMerge,
+    input: Input,
+    out: string,
+    controls: Controls,
+  ): Promise<Stages | undefined> => {
+    if (input.eval === undefined && input.export === undefined) return undefined;
+    const { prepareStages } = await import("./merge-stages.js");
+    return prepareStages(plan, input, out, controls as Controls<never, never>);
   };
   const verb: Verb<Schema, MergeResult, Progress, PlannedMerge> = {
     ...own,
@@ -140,19 +206,24 @@ function mergingVerb<Schema extends z.ZodObject>({
     },
     async run(given, controls) {
       const input = given as Input;
-      const { folder, resume, force, threads, memory, signal, onProgress, onPlan } = controls;
-      const out = folder === undefined ? input.out : resolve(folder, input.out);
+      const { force, threads, memory, signal, onProgress, onPlan } = controls;
+      // What is complete stays where stages follow, so that the same command goes through those that are missing.
+      const hasStages = input.eval !== undefined || input.export !== undefined;
+      const resume = controls.resume ?? (hasStages && !force ? true : undefined);
+      const out = placeOf(input, controls);
       const { allowUnrelated, allowNonFinite } = input;
       const say: SayField = (field, value) =>
         (says && !says.includes(field) ? asField : (controls.say ?? asField))(field, value);
       const { onPlan: _, ...planning } = controls;
-      const first = await planned({ ...input, out }, planning);
+      const first = await planned({ ...input, out }, { ...planning, resume });
       const { plan, notes, warnings } = first;
       const execution = { out, resume, force, allowUnrelated, allowNonFinite };
       // Checked before the plan is shown: an impossible output is the first message.
       await plan.check(execution);
-      onPlan?.(first);
+      const stages = await stagesOf(first, input, out, planning);
+      onPlan?.({ ...first, following: stages?.lines ?? [] });
       const written = await plan.write({ ...execution, threads, memory, signal, onProgress });
+      const followed = await stages?.run();
       const data = plan.toJSON();
       const isOwned = data.measurements.some(({ kind }) => kind === "ownership") && !written.alreadyComplete;
       return {
@@ -161,28 +232,46 @@ function mergingVerb<Schema extends z.ZodObject>({
         ...(isOwned
           ? { ownership: named(measuredOwnership(data, new Map(Object.entries(written.measured))), data) }
           : {}),
-        notes: [...notes, ...describeMeasured(data.measurements, written.measured), ...writeNotes(written, data, say)],
-        warnings: [...warnings, ...written.warnings],
+        ...(followed?.evaluation ? { evaluation: followed.evaluation } : {}),
+        ...(followed?.exported ? { exported: followed.exported } : {}),
+        notes: [
+          ...notes,
+          ...describeMeasured(data.measurements, written.measured),
+          ...writeNotes(written, data, say),
+          ...(followed?.notes ?? []),
+        ],
+        warnings: [...warnings, ...written.warnings, ...(followed?.warnings ?? [])],
       };
     },
     show: (result, input, seconds) => [
       ...(result.ownership ? ([{ kind: "strip", layers: result.ownership }] as const) : []),
-      { kind: "text", lines: [wroteLine(result, result.summary, (input as Input).out, seconds)] },
+      ...(result.evaluation ? showEvaluation(result.evaluation) : []),
+      {
+        kind: "text",
+        lines: [
+          wroteLine(result, result.summary, (input as Input).out, seconds),
+          ...(result.exported ? [`Wrote ${result.exported.out}: ${formatBytes(result.exported.bytes)}`] : []),
+        ],
+      },
     ],
     plan: {
       description: `print the plan and exit; reads headers and a sample of weights${measures}`,
       title: () => "",
       async run(input, controls) {
         const found = await planned(input as Input, controls);
-        return { ...found, beside: await beside?.(input as never, controls) };
+        const stages = await stagesOf(found, input as Input, placeOf(input as Input, controls), controls);
+        return { ...found, following: stages?.lines ?? [], beside: await beside?.(input as never, controls) };
       },
-      show: ({ plan }) => showPlan(plan.toJSON(), plan.summary, plan.notes, []),
-      json: ({ plan, beside }) => ({ plan: plan.toJSON(), summary: plan.summary, ...beside?.json }),
+      show: ({ plan, following }) => showPlan(plan.toJSON(), plan.summary, plan.notes, following),
+      json: ({ plan, following, beside }) => ({
+        ...{ plan: plan.toJSON(), summary: plan.summary, ...beside?.json },
+        ...(following.length > 0 ? { following } : {}),
+      }),
       closing: ({ beside }, input) => beside?.lines ?? closing?.(input as never) ?? [],
     },
     terminal: {
       ...(positional ? { positional } : {}),
-      groups: { ...groups, "Output:": OUTPUT_FLAGS, ...after },
+      groups: { ...groups, "Output:": OUTPUT_FLAGS, "Then:": STAGE_FLAGS, ...after },
       flags: { ...FLAGS, ...flags },
       writes: "the model",
       plansFirst: true,
@@ -198,6 +287,10 @@ function mergingVerb<Schema extends z.ZodObject>({
         ];
       },
       pushed: (_, input) => (input as Input).out,
+      heldBack: ({ evaluation }, input) =>
+        evaluation?.isWorse && !(input as Input).pushAnyway
+          ? `${heldBack(evaluation)}. Set \`pushAnyway\` to push it`
+          : undefined,
     },
   };
   return verb;

@@ -142,6 +142,8 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   closing?(result: Result, input: Input, time: string): readonly string[];
   /** The folder that `--push` pushes. */
   pushed?(result: Result, input: Input): string;
+  /** Why a result is not pushed; undefined where it may be. */
+  heldBack?(result: Result, input: Input): string | undefined;
   /** Whether a result that is there is a failure: the exit status is 1. */
   isFailure?(result: Result): boolean;
 }

@@ -323,8 +323,11 @@ async function printResult(
   const { terminal } = verb;
   const seconds = () => (performance.now() - start) / 1000;
   for (const warning of result.warnings) if (!said.has(warning)) warn(warning);
+  const held = flags.push === undefined ? undefined : terminal.heldBack?.(result, input);
   const pushed = async (): Promise<Awaited<ReturnType<typeof pushResult>>> =>
-    terminal.pushed ? pushResult(terminal.pushed(result, input), flags) : {};
+    terminal.pushed && held === undefined ? pushResult(terminal.pushed(result, input), flags) : {};
+  if (held !== undefined) warn(withFlags(verb, held));
+  if (held !== undefined) process.exitCode = 1;
   if (await extra?.printed?.(result as never, input as never, flags)) {
     // It is.
   } else if (flags.json) {
