@@ -117,15 +117,9 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
 const LEFT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands/compare-command.ts": ["compareResults", "ratingPage", "tallyRatings"],
   "cli/commands/doctor-command.ts": ["installLlama", "loadLibrary"],
-  "cli/commands/eval-command.ts": [
-    ...["hubLoader", "loadTasks", "missingTokenizer", "modelBackend", "openTasks", "withoutLogin", "writeHubScores"],
-  ],
-  "cli/shared/merge-run.ts": ["measuredOwnership", "pinsOfRun", "sourceLabels"],
+  "cli/commands/eval-command.ts": ["writeHubScores"],
   "cli/shared/push.ts": ["checkPush"],
-  "experiment/steps/items.ts": ["hubLoader", "openTasks"],
-  "experiment/steps/model-pool.ts": ["executePlan", "modelBackend", "openLlama", "openServed"],
-  "experiment/steps/run-evaluation.ts": ["averageRepeats", "evaluate", "openSandbox"],
-  "studio/jobs/evaluate.ts": ["hubLoader", "openTasks"],
+  "experiment/steps/model-pool.ts": ["modelBackend", "openLlama", "openServed"],
   "studio/server/evaluations.ts": ["compareResults", "loadLibrary"],
   "studio/server/operations.ts": ["openTasks", "ratingPage", "tallyRatings"],
   "studio/server/project-finding.ts": ["compareResults", "together"],

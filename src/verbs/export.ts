@@ -129,7 +129,7 @@ const summaryOf = ({ identity, digest, type, bytes, encodings, notes }: PlannedE
 });
 
 /** Plans an export. Reads headers. */
-async function planExport(
+export async function planExport(
   { source, format: name, type, tensorTypes, ollama }: Omit<Input, "out">,
   { folder, hub, resume, signal, say }: Pick<Controls, "folder" | "hub" | "resume" | "signal" | "say">,
 ): Promise<PlannedExport> {

@@ -20,23 +20,30 @@ export { type AnswerOptions, type GeneratedAnswer, type GenerateResult, generate
 export type {
   AnalyzeInput,
   DiffInput,
+  EvalInput,
   ExportInput,
   ExtractInput,
   GenerateInput,
   InspectInput,
   MeasureInput,
+  MergeInput,
   NeuronsInput,
   PushInput,
   RecipeInput,
   RecipeOf,
+  RevertInput,
   RunInput,
   ScoreInput,
+  SoupInput,
   Source,
   SuggestInput,
+  SwapInput,
+  TransplantInput,
   VerifyInput,
 } from "./inputs.js";
 export { type InspectResult, inspect } from "./inspect.js";
 export { type MeasureOptions, type MeasureResult, measure } from "./measure.js";
+export { type MergeOptions, type MergeResult, type MergeWorkOptions, merge } from "./merge.js";
 export {
   type Answer,
   type GenerateOptions,
@@ -50,8 +57,12 @@ export {
 export { type NeuronsResult, neurons } from "./neurons.js";
 export { MergePlan, openPlan, type PlanMergeOptions, planMerge } from "./plan-merge.js";
 export { type PushResult, push } from "./push.js";
+export { revert } from "./revert.js";
 export { type ContinuationLogprob, type NextToken, type ScoreResult, type ScoreTextsOptions, score } from "./score.js";
 export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
+export { soup } from "./soup.js";
 export { type SuggestOptions, type SuggestResult, suggest } from "./suggest.js";
+export { swap } from "./swap.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";
+export { transplant } from "./transplant.js";
 export { type VerifyOptions, type VerifyResult, verify } from "./verify.js";

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import type { Shown } from "../figures/index.js";
 import type { HubAccess } from "../formats/checkpoint/index.js";
 import type { CallOptions, Progress } from "../kit/index.js";
-import type { commandLine, SayField } from "../kit/printing/index.js";
+import type { SayField } from "../kit/printing/index.js";
 import {
   type Checked,
   checkSchema,
@@ -106,6 +106,8 @@ export interface Verb<
   readonly closed?: readonly string[];
   /** Checks an input. Default: by the schema. */
   check?(input: unknown): z.output<Schema>;
+  /** Whether an input is passed on as it was given, as another schema fills in its defaults. */
+  readonly asGiven?: true;
   readonly file?: InputFile<z.output<Schema>>;
   /** How models on the hub are read: their headers alone, as streams of their weights, or as files. */
   readonly fetch: HubAccess["fetch"];
@@ -128,14 +130,12 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
-  /** Required fields that the command asks for in a sentence. @param command quotes a command as a person types it */
-  readonly missing?: Readonly<
-    Record<string, (given: Readonly<Record<string, unknown>>, command: typeof commandLine) => string>
-  >;
   /** Fields that do in place of a file. */
   readonly least?: readonly string[];
   /** What is written to `out`, which is then required: `the adapter`. */
   readonly writes?: string;
+  /** Whether a missing `out` is asked for only when the plan is made: what is wrong with the input is said first. */
+  readonly plansFirst?: boolean;
   /** What an interrupt waits for: `this step`. */
   readonly waitsFor?: string;
   /** What else a progress says. */
@@ -148,6 +148,8 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   closing?(result: Result, input: Input, time: string): readonly string[];
   /** The folder that `--push` pushes. */
   pushed?(result: Result, input: Input): string;
+  /** Why a result is not pushed; undefined where it may be. */
+  heldBack?(result: Result, input: Input): string | undefined;
   /** Whether a result that is there is a failure: the exit status is 1. */
   isFailure?(result: Result): boolean;
 }
@@ -160,12 +162,14 @@ export interface FlagSpelling {
   /** What is in the help in place of a value; `...` at its end takes several. Default: by the field's type. */
   readonly value?: string;
   /**
-   * How the text of a flag is read: a file with one text per line, with prompts or with token ids, words with commas, JSON, or ID=PLACE, repeatable.
+   * How the text of a flag is read: a file with one text per line, with prompts or with token ids, words with commas, JSON, ID=PLACE or SOURCE=WEIGHT, both repeatable.
    * Default: as the field's type says.
    */
-  readonly read?: "texts" | "prompts" | "tokens" | "list" | "json" | "places";
+  readonly read?: "texts" | "prompts" | "tokens" | "list" | "json" | "places" | "weighted";
   /** A further flag, with a file of more values. */
   readonly file?: { readonly flag: string; readonly read: "prompts"; readonly help: string };
+  /** A flag for each choice, with its help. */
+  readonly each?: Readonly<Record<string, readonly [choice: string, help: string]>>;
   /** Default: the field's description. */
   readonly help?: string;
 }
@@ -173,11 +177,11 @@ export interface FlagSpelling {
 /** Names of the options that do not belong into an input. */
 const OPTIONS = ["signal", "onProgress", "onNote", "folder", "hub", "threads", "memory", "force", "resume"];
 
-type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check">;
+type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven">;
 
 /** A verb's input, checked. @throws RecipeError with every problem */
 export function checkInput<Schema extends z.ZodObject>(
-  { name, schema, check: own }: Checkable<Schema>,
+  { name, schema, check: own, asGiven }: Checkable<Schema>,
   input: unknown,
 ): z.output<Schema> {
   if (own) return own(input);
@@ -192,7 +196,8 @@ export function checkInput<Schema extends z.ZodObject>(
       ),
     };
   };
-  return checkSettings(input, { kind: `input of ${name}`, check });
+  const checked = checkSettings(input, { kind: `input of ${name}`, check });
+  return asGiven ? (input as z.output<Schema>) : checked;
 }
 
 /** Carries out a verb. @throws RecipeError if the input is not valid, with every problem; and what the verb throws */

@@ -25,7 +25,7 @@ import {
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
-import { asField, closest, commandLine } from "../../kit/printing/index.js";
+import { closest, commandLine } from "../../kit/printing/index.js";
 import { exportVerb } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {
@@ -136,8 +136,7 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
   const { name, recipe } = findRecipe(row, gatherReport(experiment, status), status);
   const output = { ...rest, ...(out === undefined ? {} : { out }) };
   info(flags, `Exporting ${name}`);
-  if (format === undefined)
-    return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) }, undefined, asField);
+  if (format === undefined) return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) });
   const encoding = { ...(type === undefined ? {} : { type }), ...(tensorType === undefined ? {} : { tensorType }) };
   await callByFlags(exportVerb, { source: recipe, format }, { ...output, ...encoding });
 }

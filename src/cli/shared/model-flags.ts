@@ -26,6 +26,8 @@ import {
 import { parseJson } from "./prompt-files.js";
 import { adding } from "./typed.js";
 
+export { factsOf };
+
 export interface EngineOptions extends CommonOptions {
   readonly backend?: BackendName;
   readonly threads?: number;

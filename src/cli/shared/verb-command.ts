@@ -1,12 +1,11 @@
 // The command of a verb: its flags, help and completion, progress, notes and output, all from the verb.
 import { availableParallelism } from "node:os";
 import type { Command } from "commander";
-import { Argument, InvalidArgumentError, type Option } from "commander";
+import { Argument, InvalidArgumentError, Option } from "commander";
 import type { z } from "zod";
 import { type Shown, type ShownProgress, shownLines } from "../../figures/index.js";
 import { isObject, type Progress, usageError } from "../../kit/index.js";
 import { withWritten } from "../../kit/numbers/index.js";
-import { commandLine } from "../../kit/printing/index.js";
 import { checkSchema, type SchemaField } from "../../kit/settings/index.js";
 import {
   type Controls,
@@ -40,7 +39,7 @@ import {
 } from "./output.js";
 import { parseJson, readPrompts, readTexts, readTokenFile } from "./prompt-files.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
-import { attributeOf, checked, fieldOption, readValue } from "./recipe-flags.js";
+import { attributeOf, type Check, checked, fieldOption, readValue, withField } from "./recipe-flags.js";
 
 type Flags = WorkFlags & PushFlags & { readonly dryRun?: boolean } & Readonly<Record<string, unknown>>;
 type Input = Readonly<Record<string, unknown>>;
@@ -49,8 +48,16 @@ type Input = Readonly<Record<string, unknown>>;
 interface Extra {
   /** Adds flags where the groups of the verb have these names. */
   readonly flags?: Readonly<Record<string, (command: Command) => void>>;
+  /** The help of the command. Default: the verb's description. */
+  readonly description?: string;
+  /** Required fields that the command asks for in a sentence. */
+  readonly missing?: Readonly<Record<string, (given: Input) => string>>;
+  /** Flags that are not in the help, after all others. */
+  readonly hidden?: readonly Option[];
   /** Does something else before the input is read, if the flags say so. */
   readonly before?: (flags: Flags, args: readonly string[]) => Promise<boolean>;
+  /** Fields of the input, and flags, that other flags stand for. */
+  readonly settled?: (flags: Flags, args: readonly string[]) => Promise<{ input?: Input; flags?: Flags }>;
   /** Does something else, if the flags say so. */
   readonly instead?: (located: Located<never>, flags: Flags) => Promise<boolean>;
   /** Further controls of the verb. @param clear removes the progress, to print something else */
@@ -68,9 +75,10 @@ export function verbCommand<Schema extends z.ZodObject, Result extends Noted, P 
   return (program) => {
     declared(program, plain, extra).action(async (...args: unknown[]) => {
       const command = args.at(-1) as Command;
-      const flags = command.opts<Flags>();
-      if (await extra?.before?.(flags, command.args)) return;
-      const located = await locatedInput(plain, flags, command.args);
+      const given = command.opts<Flags>();
+      if (await extra?.before?.(given, command.args)) return;
+      const { input = {}, flags = given } = (await extra?.settled?.(given, command.args)) ?? {};
+      const located = await locatedInput(plain, flags, command.args, { input, ...extra });
       if (await extra?.instead?.(located as Located<never>, flags)) return;
       await carryOut(plain, located, flags, extra);
     });
@@ -84,15 +92,16 @@ function flagOf({ file, terminal: { flags = {} } }: Verb, field: string): string
 }
 
 function declared(program: Command, verb: Verb, extra?: Extra): Command {
-  const { name, description, options, terminal, file } = verb;
+  const { name, options, terminal, file, plan } = verb;
   const fields = verbFields(verb);
-  const command = program.command(name).description(withFlags(verb, description));
+  const command = program.command(name).description(withFlags(verb, extra?.description ?? verb.description));
   for (const field of terminal.positional ?? []) {
-    const { description: words = `${file?.kind} file (YAML)`, required = false } =
+    const { description = `${file?.kind} file (YAML)`, required = false } =
       fields.find((one) => one.name === field) ?? {};
-    const isAsked = terminal.missing?.[field] !== undefined;
-    const shown = terminal.flags?.[field]?.value ?? field;
-    command.addArgument(new Argument(required && !isAsked ? `<${shown}>` : `[${shown}]`, words.replaceAll("`", "")));
+    const { flag, value, help: words = description } = terminal.flags?.[field] ?? {};
+    const called = flag ?? value ?? field;
+    const isAsked = extra?.missing?.[field] !== undefined || (field === "out" && plan !== undefined);
+    command.addArgument(new Argument(required && !isAsked ? `<${called}>` : `[${called}]`, words.replaceAll("`", "")));
   }
   addFlags(command, verb, extra);
   return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
@@ -109,14 +118,14 @@ function addFlags(command: Command, verb: Verb, extra?: Extra): void {
     for (const name of names) {
       const own = fields.filter((field) => (name === "*" ? !named.has(top(field.name)) : top(field.name) === name));
       for (const field of own) {
-        command.addOption(optionOf(verb, field));
+        for (const option of optionsOf(verb, field, extra)) command.addOption(option);
         const { file } = terminal.flags?.[field.name] ?? {};
         if (file) command.option(`--${file.flag} <file>`, file.help);
       }
       if (own.length > 0) continue;
       if (extra?.flags?.[name]) extra.flags[name](command);
       else if (name === "push") withPushOptions(command);
-      else if (name === "dryRun") command.option("--dry-run", plan?.description ?? "");
+      else if (name === "dryRun") command.option("--dry-run", withFlags(verb, plan?.description ?? ""));
       else if (name === "threads") command.option("--threads <n>", threadsHelp(options.threads), parseThreads);
       else command.option(`--${name}`, withFlags(verb, options[name as "force" | "resume"] ?? ""));
     }
@@ -146,7 +155,13 @@ export async function fieldsIn<Schema extends z.ZodObject>(
 const threadsHelp = (unset = "") =>
   `threads to use (default: ${unset === "all cores" ? `${unset}, ${availableParallelism()} here` : unset})`;
 
-function optionOf(verb: Verb, field: SchemaField): Option {
+function optionsOf(verb: Verb, field: SchemaField, extra?: Extra): Option[] {
+  const { each } = verb.terminal.flags?.[field.name] ?? {};
+  if (!each) return [optionOf(verb, field, extra)];
+  return Object.entries(each).map(([flag, [, help]]) => new Option(`--${flag}`, help));
+}
+
+function optionOf(verb: Verb, field: SchemaField, { missing = {} }: Pick<Extra, "missing"> = {}): Option {
   const { name, type, choices } = field;
   const { value, help, read, short = name === "out" ? "o" : undefined } = verb.terminal.flags?.[name] ?? {};
   const flag = flagOf(verb, name);
@@ -171,15 +186,17 @@ function optionOf(verb: Verb, field: SchemaField): Option {
   };
   const option = fieldOption(described, flag, value === undefined ? undefined : ` <${value}>`);
   // What is written is asked for in a sentence, as a dry run needs none.
-  const isAsked = verb.terminal.missing?.[name] !== undefined;
+  const isAsked = missing[name] !== undefined;
   option.makeOptionMandatory(field.required && !isAsked && !(name === "out" && verb.plan));
   if (short !== undefined) option.short = `-${short}`;
   if (short !== undefined) option.flags = `-${short}, ${option.flags}`;
-  if (choices) return option.choices(choices);
-  if (read === "places") return option.argParser(parsePlace);
-  const check = (given: unknown) => checkSchema(verb.schema.shape[name], given).problems[0];
+  const [top = ""] = name.split(".");
+  const check = (given: unknown) => checkSchema(verb.schema.shape[top], withField({}, name, given)[top]).problems[0];
+  if (choices) return withChoices(option, choices, check);
   if (read === "list") return option.argParser((text) => checked(parseList(text), check));
   if (read === "json") return option.argParser((text) => checked(jsonIn(text), check));
+  if (read === "weighted") return option.argParser(parseWeighted);
+  if (read === "places") return option.argParser(parsePlace);
   if (read !== undefined) return option;
   if (isNamed) return option.argParser(parseNamed);
   if (!isRepeated) return option.argParser((text) => checked(readValue(type, text), check));
@@ -194,6 +211,16 @@ function parsePlace(text: string, earlier: Readonly<Record<string, string>> = {}
   if (equals < 1 || equals === text.length - 1)
     throw new InvalidArgumentError("It must be ID=FOLDER, such as task=./math.");
   return { ...earlier, [text.slice(0, equals)]: text.slice(equals + 1) };
+}
+
+/** Choices in the words of all commands, but where the schema says more of a value. */
+function withChoices(option: Option, choices: readonly string[], check: Check): Option {
+  const { parseArg: parse } = option.choices(choices);
+  return option.argParser((text: string, earlier: unknown) => {
+    const message = check(text)?.message ?? "must be one of";
+    if (!message.startsWith("must be one of")) throw new InvalidArgumentError(`${message}.`);
+    return parse?.call(option, text, earlier);
+  });
 }
 
 function jsonIn(text: string): unknown {
@@ -213,28 +240,48 @@ const READERS: Readonly<Partial<Record<NonNullable<FlagSpelling["read"]>, (file:
   ...{ texts: readTexts, prompts: readPrompts, tokens: readTokenFile },
 };
 
+/** SOURCE or SOURCE=WEIGHT; a path may contain '=', so only a number after the last one is a weight. */
+function parseWeighted(text: string, earlier: readonly object[] = []): readonly object[] {
+  const equals = text.lastIndexOf("=");
+  const weight = equals > 0 && equals < text.length - 1 ? Number(text.slice(equals + 1)) : Number.NaN;
+  if (text === "" || text.endsWith("=")) throw new InvalidArgumentError("It must be SOURCE or SOURCE=WEIGHT.");
+  return [...earlier, Number.isFinite(weight) ? { model: text.slice(0, equals), weight } : { model: text }];
+}
+
 /** The fields that flags and arguments give. */
 async function inputOf(verb: Verb, flags: Flags, args: readonly string[]): Promise<Input> {
+  let input: Input = {};
+  for (const { name } of verbFields(verb)) {
+    const value = await fieldValue(verb, name, flags, args);
+    if (value !== undefined) input = withField(input, name, value);
+  }
+  return input;
+}
+
+async function fieldValue(verb: Verb, field: string, flags: Flags, args: readonly string[]): Promise<unknown> {
   const { positional = [], flags: spelled = {} } = verb.terminal;
-  const entries = Object.keys(verb.schema.shape).map(async (field): Promise<[string, unknown]> => {
-    if (positional.includes(field)) return [field, args[positional.indexOf(field)]];
-    const flag = flagOf(verb, field);
-    // Commander sets what --no-x negates to true where it is not given.
-    if (flag.startsWith("no-"))
-      return [field, flags[attributeOf(flag.slice("no-".length))] === false ? false : undefined];
-    const value = flags[attributeOf(flag)];
-    if (value instanceof Map) return [field, Object.fromEntries(value)];
-    const { read, file } = spelled[field] ?? {};
-    const more = file && flags[attributeOf(file.flag)];
-    if (more !== undefined) return [field, [...((value ?? []) as string[]), ...(await readPrompts(String(more)))]];
-    const reader = read && READERS[read];
-    return [field, reader && value !== undefined ? await reader(String(value)) : value];
-  });
-  return Object.fromEntries((await Promise.all(entries)).filter(([, value]) => value !== undefined));
+  const { each, read, file } = spelled[field] ?? {};
+  const argument = positional.includes(field) ? args[positional.indexOf(field)] : undefined;
+  if (argument !== undefined) return argument;
+  if (each) return Object.entries(each).find(([flag]) => flags[attributeOf(flag)] === true)?.[1][0];
+  const flag = flagOf(verb, field);
+  // Commander sets what --no-x negates to true where it is not given.
+  if (flag.startsWith("no-")) return flags[attributeOf(flag.slice("no-".length))] === false ? false : undefined;
+  const value = flags[attributeOf(flag)];
+  if (value instanceof Map) return Object.fromEntries(value);
+  const more = file && flags[attributeOf(file.flag)];
+  if (more !== undefined) return [...((value ?? []) as string[]), ...(await readPrompts(String(more)))];
+  const reader = read && READERS[read];
+  return reader && value !== undefined ? reader(String(value)) : value;
 }
 
 /** The checked input, and where its paths start from. */
-async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): Promise<Located<Input>> {
+async function locatedInput(
+  verb: Verb,
+  flags: Flags,
+  args: readonly string[],
+  { input: further, missing = {} }: Pick<Extra, "missing"> & { readonly input: Input },
+): Promise<Located<Input>> {
   if (verb.file) {
     const fields = verbFields(verb).flatMap(({ name }): FieldText[] => {
       const value = flags[attributeOf(name)];
@@ -247,18 +294,31 @@ async function locatedInput(verb: Verb, flags: Flags, args: readonly string[]): 
     }
     return verb.file.read(args[0], fields);
   }
-  return { input: inputFor(verb, await inputOf(verb, flags, args), flags) };
+  return locatedFor(verb, { ...(await inputOf(verb, flags, args)), ...further }, flags, missing);
 }
 
 /** The checked input, which needs an output unless only the plan is printed. */
-function inputFor(verb: Verb, input: Input, { dryRun }: Flags): Input {
+async function locatedFor(
+  verb: Verb,
+  input: Input,
+  flags: Flags,
+  missing: Extra["missing"] = {},
+): Promise<Located<Input>> {
+  const { dryRun } = flags;
   const { plan, terminal } = verb;
-  for (const [field, words] of Object.entries(terminal.missing ?? {}))
-    if (input[field] === undefined) throw usageError(words(input, commandLine));
-  if (!plan || terminal.writes === undefined || input.out !== undefined) return checkInput(verb, input);
-  if (dryRun) return checkInput(verb, { ...input, out: "out" });
-  const out = (terminal.flags?.out?.value ?? "folder").toUpperCase();
-  throw usageError(`Missing --out. Pass --out ${out} to write ${terminal.writes}, or --dry-run to print the plan.`);
+  for (const [field, words] of Object.entries(missing)) if (input[field] === undefined) throw usageError(words(input));
+  if (!plan || terminal.writes === undefined || input.out !== undefined) return { input: checkInput(verb, input) };
+  const checked = checkInput(verb, { ...input, out: "out" });
+  if (dryRun) return { input: checked };
+  return planMissingOut(verb, { input: checked }, flags);
+}
+
+/** Asks for --out, but says first what is wrong with the input, where its verb can be planned without. */
+export async function planMissingOut(verb: Verb, located: Located<Input>, flags: Flags): Promise<never> {
+  const { plansFirst, writes, flags: spelled } = verb.terminal;
+  if (plansFirst) await runPlanned(verb, located, flags);
+  const out = (spelled?.out?.value ?? "folder").toUpperCase();
+  throw usageError(`Missing --out. Pass --out ${out} to write ${writes}, or --dry-run to print the plan.`);
 }
 
 /** Adds flags of a verb to another command, which calls it by `callByFlags`. @param fields of the verb */
@@ -274,7 +334,7 @@ export function withVerbFlags<V>(verb: V, fields: readonly string[]): (command: 
 export async function callByFlags<V>(verb: V, input: Input, flags: object): Promise<void> {
   const plain = verb as Verb;
   const given = { ...(await inputOf(plain, flags as Flags, [])), ...input };
-  await carryOut(plain, { input: inputFor(plain, given, flags as Flags) }, flags as Flags);
+  await carryOut(plain, await locatedFor(plain, given, flags as Flags), flags as Flags);
 }
 
 /** Runs a verb, or prints its plan. */
@@ -348,8 +408,11 @@ async function printResult(
   if (terminal.isFailed?.(result)) process.exitCode = 1;
   const seconds = () => (performance.now() - start) / 1000;
   for (const warning of result.warnings) if (!said.has(warning)) warn(warning);
+  const held = flags.push === undefined ? undefined : terminal.heldBack?.(result, input);
   const pushed = async (): Promise<Awaited<ReturnType<typeof pushResult>>> =>
-    terminal.pushed ? pushResult(terminal.pushed(result, input), flags) : {};
+    terminal.pushed && held === undefined ? pushResult(terminal.pushed(result, input), flags) : {};
+  if (held !== undefined) warn(withFlags(verb, held));
+  if (held !== undefined) process.exitCode = 1;
   if (await extra?.printed?.(result as never, input as never, flags)) {
     // It is.
   } else if (flags.json) {
@@ -366,18 +429,23 @@ async function printResult(
   if (push) printPush(push);
 }
 
-async function runPlan(verb: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<void> {
-  const { plan, terminal } = verb;
-  if (!plan) return;
-  const planned = await runWithProgress(
+function runPlanned({ plan, terminal }: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<unknown> {
+  return runWithProgress(
     flags,
-    (controls) =>
-      plan.run(input, { ...places, ...controls, say: asFlag, hub: hubAccess("plan", controls) } as Controls),
+    async (controls) =>
+      plan?.run(input, { ...places, ...controls, say: asFlag, hub: hubAccess("plan", controls) } as Controls),
     terminal.waitsFor,
   );
-  const { warnings = [] } = Object(planned) as Partial<Noted>;
+}
+
+async function runPlan(verb: Verb, { input, ...places }: Located<Input>, flags: Flags): Promise<void> {
+  const { plan } = verb;
+  if (!plan) return;
+  const planned = await runPlanned(verb, { input, ...places }, flags);
+  const { notes = [], warnings = [] } = Object(planned) as Partial<Noted>;
   if (flags.json) printJson(plan.json ? plan.json(planned, input) : planned);
   else print(linesOf(plan.show(planned, input), process.stdout));
+  for (const note of flags.json ? notes : []) info(flags, `note: ${note}`);
   for (const warning of warnings) warn(warning);
   for (const line of plan.closing?.(planned, input) ?? []) if (!flags.json) info(flags, withFlags(verb, line));
 }

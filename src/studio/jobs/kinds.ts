@@ -1,11 +1,10 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { type ExperimentProgress, runExperiment } from "../../experiment/report/index.js";
 import { usageError } from "../../kit/index.js";
 import { pageData } from "../../merge/analysis/index.js";
-import { writeNotes } from "../../merge/output/index.js";
-import { exportModel, planMerge, push, suggest } from "../../verbs/index.js";
+import { exportModel, merge, push, suggest } from "../../verbs/index.js";
 import { analyzeVerb, analyzeWithRows, callVerb, checkInput, generateVerb, withHub } from "../../verbs/shared/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
@@ -93,15 +92,10 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     }
     return results;
   },
-  async merge({ recipe, out, resume, force, allowUnrelated }, { project }, { signal, onProgress }) {
-    const plan = await planMerge(await recipeFile(project, recipe), { folder: project, signal });
-    const options = { out: resolve(project, out), resume, force, allowUnrelated, signal, onProgress };
-    const written = await plan.write(options);
-    const { adapter, bytesToWrite } = plan.summary;
-    return {
-      bytes: adapter ? written.bytesWritten : bytesToWrite,
-      notes: [...plan.unrelated, ...plan.notes, ...writeNotes(written, plan.toJSON()), ...written.warnings],
-    };
+  async merge({ recipe, ...input }, { project }, { signal, onProgress }) {
+    const options = { ...input, folder: project, signal, onProgress };
+    const { notes, warnings, summary, bytesWritten } = await merge(await recipeFile(project, recipe), options);
+    return { bytes: summary.adapter ? bytesWritten : summary.bytesToWrite, notes: [...notes, ...warnings] };
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
     const source = await recipeFile(project, recipe);
