@@ -140,8 +140,6 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly waitsFor?: string;
   /** What else a progress says. */
   detail?(progress: P): string;
-  /** Whether the command fails by its result. Default: it does not. */
-  isFailed?(result: Result): boolean;
   /** What `--json` prints. Default: the result. */
   json?(result: Result, seconds: number, input: Input): unknown;
   /** Lines on stderr at the end. @param time how long it took, in words */

@@ -405,7 +405,6 @@ async function printResult(
   }: { input: Input; flags: Flags; start: number; said: ReadonlySet<string>; extra?: Extra | undefined },
 ): Promise<void> {
   const { terminal } = verb;
-  if (terminal.isFailed?.(result)) process.exitCode = 1;
   const seconds = () => (performance.now() - start) / 1000;
   for (const warning of result.warnings) if (!said.has(warning)) warn(warning);
   const held = flags.push === undefined ? undefined : terminal.heldBack?.(result, input);
