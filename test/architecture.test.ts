@@ -96,21 +96,21 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["changedRowsOf", "mostChangedRows", "overlapOf", "pageData", "suggestRecipes", "trainingSentences"],
   ],
   "merge/extract": [],
-  "merge/output": ["cloneFile", "pushLines", "writeNotes"],
+  "merge/output": ["cloneFile", "pushLines"],
   evaluate: [
-    ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
-    ...["ownPrompt", "progressDetail", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
-    ...["scoreNotes", "scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
+    ...["HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
+    ...["ownPrompt", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
+    ...["scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
   ],
   // What is found in results that are there.
   "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "leadOf"],
-  "evaluate/scoring": ["turned"],
+  "evaluate/scoring": ["averageRepeats", "turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
     ...["TASK_FAMILIES", "taskFileOf"],
   ],
   export: ["EXPORT_FORMATS", "FILE_TYPE_NAMES"],
-  "export/llama": ["BACKENDS"],
+  "export/llama": [],
 };
 
 /** What verbs that are not values yet leave to files: a verb that becomes one takes its names away here. */

@@ -1,6 +1,5 @@
 export {
   type Bars,
-  type Commands,
   type Figure,
   type Grid,
   type Lines,

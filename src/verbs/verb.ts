@@ -166,6 +166,8 @@ export interface FlagSpelling {
   readonly read?: "texts" | "prompts" | "tokens" | "list" | "json" | "places" | "weighted";
   /** A further flag, with a file of more values. */
   readonly file?: { readonly flag: string; readonly read: "prompts"; readonly help: string };
+  /** Whether the schema explains a value that is not among its choices. Default: false. */
+  readonly explains?: boolean;
   /** A flag for each choice, with its help. */
   readonly each?: Readonly<Record<string, readonly [choice: string, help: string]>>;
   /** Default: the field's description. */

@@ -104,7 +104,9 @@ function declared(program: Command, verb: Verb, extra?: Extra): Command {
     command.addArgument(new Argument(required && !isAsked ? `<${called}>` : `[${called}]`, words.replaceAll("`", "")));
   }
   addFlags(command, verb, extra);
-  return options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
+  const whole = options.memory === undefined ? withCommonOptions(command) : workOptions(options.memory)(command);
+  for (const option of extra?.hidden ?? []) whole.addOption(option);
+  return whole;
 }
 
 /** Adds the flags of a verb by their groups. */
@@ -163,7 +165,13 @@ function optionsOf(verb: Verb, field: SchemaField, extra?: Extra): Option[] {
 
 function optionOf(verb: Verb, field: SchemaField, { missing = {} }: Pick<Extra, "missing"> = {}): Option {
   const { name, type, choices } = field;
-  const { value, help, read, short = name === "out" ? "o" : undefined } = verb.terminal.flags?.[name] ?? {};
+  const {
+    value,
+    help,
+    read,
+    explains = false,
+    short = name === "out" ? "o" : undefined,
+  } = verb.terminal.flags?.[name] ?? {};
   const flag = flagOf(verb, name);
   if (verb.file) {
     const option = fieldOption(field, flag);
@@ -192,7 +200,7 @@ function optionOf(verb: Verb, field: SchemaField, { missing = {} }: Pick<Extra, 
   if (short !== undefined) option.flags = `-${short}, ${option.flags}`;
   const [top = ""] = name.split(".");
   const check = (given: unknown) => checkSchema(verb.schema.shape[top], withField({}, name, given)[top]).problems[0];
-  if (choices) return withChoices(option, choices, check);
+  if (choices) return withChoices(option, choices, check, explains);
   if (read === "list") return option.argParser((text) => checked(parseList(text), check));
   if (read === "json") return option.argParser((text) => checked(jsonIn(text), check));
   if (read === "weighted") return option.argParser(parseWeighted);
@@ -213,12 +221,12 @@ function parsePlace(text: string, earlier: Readonly<Record<string, string>> = {}
   return { ...earlier, [text.slice(0, equals)]: text.slice(equals + 1) };
 }
 
-/** Choices in the words of all commands, but where the schema says more of a value. */
-function withChoices(option: Option, choices: readonly string[], check: Check): Option {
+/** Choices in the words of all commands, or in those of the schema, where it explains what is not among them. */
+function withChoices(option: Option, choices: readonly string[], check: Check, explains: boolean): Option {
   const { parseArg: parse } = option.choices(choices);
   return option.argParser((text: string, earlier: unknown) => {
-    const message = check(text)?.message ?? "must be one of";
-    if (!message.startsWith("must be one of")) throw new InvalidArgumentError(`${message}.`);
+    const problem = explains ? check(text) : undefined;
+    if (problem) throw new InvalidArgumentError(`${problem.message}.`);
     return parse?.call(option, text, earlier);
   });
 }

@@ -21,13 +21,11 @@ export {
   SOURCE,
   samplingFields,
   templateFields,
-  withModel,
 } from "../model-fields.js";
 export { neuronsVerb } from "../neurons.js";
 export { pushVerb } from "../push.js";
 export { revertVerb } from "../revert.js";
 export { scoreVerb } from "../score.js";
-export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
 export { soupVerb } from "../soup.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
@@ -44,7 +42,6 @@ export {
   type Located,
   type Noted,
   type Verb,
-  type VerbOptions,
   verbFields,
   verbFunction,
   verbJsonSchema,
