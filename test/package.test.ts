@@ -8,9 +8,9 @@ import manifest from "../package.json" with { type: "json" };
 
 const ROOT = join(import.meta.dirname, "..");
 /** Packed, in bytes. */
-const LIMIT = 3_400_000;
+const LIMIT = 3_450_000;
 
-test("the package takes less than 3.4 MB and has every file that package.json names, and the page of commands", {
+test("the package takes less than 3.45 MB and has every file that package.json names, and the page of commands", {
   tags: ["slow"],
 }, async () => {
   const args = ["pack", "--dry-run", "--json"];
