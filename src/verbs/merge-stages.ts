@@ -121,7 +121,15 @@ async function evaluated(
         report?.({ ...progress, phase: `${id}: ${phase}` }),
     };
     const { scores } = await resumeOrRestart(() => evaluate(source, options), place(id));
-    results.push({ id, source, scores, average: averageOf(scores) });
+    results.push({
+      id,
+      source,
+      scores,
+      average: averageOf(
+        scores,
+        tasks.map(({ name }) => name),
+      ),
+    });
   }
   const comparison = await compareResults({ results: models.map(({ id }) => place(id)) });
   const [own, ...others] = results.map(({ average }) => average);
@@ -155,9 +163,18 @@ function referenceOf({ folder, adapter, revision, adapterRevision, name }: PlanS
   return adapterRevision === undefined ? `${model}+${adapter}` : name;
 }
 
-/** The mean of the tasks' scores, from 0 to 1. */
-function averageOf(scores: readonly TaskScore[]): number {
-  const shares = scores.map(({ value, scale }) => (scale === "points" ? value / 100 : value));
+/**
+ * The mean of the main scores, from 0 to 1. A task that the model could not answer counts as 0.
+ * @param tasks names of all tasks
+ */
+export function averageOf(
+  scores: readonly Pick<TaskScore, "task" | "value" | "scale">[],
+  tasks: readonly string[],
+): number {
+  const shares = tasks.map((name) => {
+    const { value = 0, scale = "share" } = scores.find(({ task }) => task === name) ?? {};
+    return Number.isFinite(value) ? value / (scale === "points" ? 100 : 1) : 0;
+  });
   return shares.reduce((sum, share) => sum + share, 0) / Math.max(1, shares.length);
 }
 

@@ -2,7 +2,7 @@ import { Command } from "commander";
 import { describe, expect, it } from "vitest";
 import { CancelledError } from "../../kit/index.js";
 import { methodReferences } from "../../merge/index.js";
-import { revertVerb, swapVerb } from "../../verbs/shared/index.js";
+import { revertVerb, soupVerb, swapVerb } from "../../verbs/shared/index.js";
 import { verbCommand } from "./verb-command.js";
 
 /** What the verb of a method takes from a command line. */
@@ -30,10 +30,18 @@ describe("recipe flags", () => {
     [["--weights", "magnitude"], { weights: "magnitude" }],
     [["--parts", "q_proj, k_proj"], { parts: ["q_proj", "k_proj"] }],
     [["--parts", "attention", "--outside", "task"], { parts: "attention", outside: "task" }],
+    [["--tensor-intersection", "--allow-nonfinite"], { tensors: "intersection", allowNonFinite: true }],
+    [["--eval", "a.yaml,b", "--limit", "3"], { eval: ["a.yaml", "b"], limit: 3 }],
   ])("of swap, %j", async (args, fields) => {
     // A folder may be called by a number.
     const taken = await parse(swapVerb, ["--task", "7", "--language", "l", ...args]);
     expect(taken).toEqual({ out: "o", task: "7", language: "l", ...fields });
+  });
+
+  it("of soup: a number after the last = is a weight", async () => {
+    const { models } = (await parse(soupVerb, ["--model", "a=b=0.5", "--model", "c=d"])) as { models: unknown };
+    expect(models).toEqual([{ model: "a=b", weight: 0.5 }, { model: "c=d" }]);
+    await expect(parse(soupVerb, ["--model", "a="])).rejects.toThrow("It must be SOURCE or SOURCE=WEIGHT.");
   });
 
   it("of revert: layers stay text, and a switch takes no value", async () => {
