@@ -79,8 +79,6 @@ const main = {
         // The list of all verbs reads each, so nothing that a verb needs is beside it.
         { name: "all-verbs", test: /src\/verbs\/all\.ts$/, includeDependenciesRecursively: false },
         { name: "analysis", test: /src\/merge\/analysis\//, includeDependenciesRecursively: false },
-        // In the chunk of all verbs, which it would be part of, the verb train would wait for itself.
-        { name: "loss-page", test: /src\/figures\/loss-page\.ts$/, includeDependenciesRecursively: false },
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },
         { name: "merge", test: /src\/(merge\/(recipe|plan|methods|output)|figures\/strip)/ },
