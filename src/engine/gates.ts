@@ -35,7 +35,7 @@ export const measureGates: MeasureGates = async (gates, sources, options) => {
       for (const text of texts) {
         options.onProgress?.({ phase: "reading prompts", done: done++, total, unit: "items" });
         if (options.signal?.aborted) throw new CancelledError("stopped before the end");
-        for (const [i, x] of (await read(text)).entries()) sum[i] = (sum[i] as number) + x / texts.length;
+        for (const [i, x] of (await read(text)).states.entries()) sum[i] = (sum[i] as number) + x / texts.length;
       }
       // As mergekit: embeddings of all prompts are added up, and each side of the difference has norm 1.
       return isEmbedding ? unitStates(sum, width) : sum;
