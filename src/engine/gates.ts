@@ -3,15 +3,18 @@
 import type { Checkpoint } from "../formats/checkpoint/index.js";
 import { CancelledError, CheckpointError, Random } from "../kit/index.js";
 import type { MeasureGates } from "../tensor/measurements/index.js";
+import { calibrateRouters } from "./calibrate-routers.js";
 import { openStates } from "./hidden-states.js";
 import { sourceOf } from "./model-source.js";
 
 /**
- * Computes the gates of a mixture of experts, [layers, experts, width]. Random ones need no model.
+ * Computes the gates of a mixture of experts, [layers, experts, width]; random ones need no model. Or calibrates routers of
+ * a merge, as `calibrateRouters`.
  * @throws CheckpointError if the model has no tokenizer, or a prompt has no direction
  * @throws RuntimeMissingError if ONNX Runtime is not installed
  */
 export const measureGates: MeasureGates = async (gates, sources, options) => {
+  if (gates.kind === "routers") return calibrateRouters(gates, sources, options);
   const { mode, experts, layers, width, seed, source } = gates;
   if (mode === "random" || mode === "uniform_random") {
     const random = Random.of(seed, "gates");
