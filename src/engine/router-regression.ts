@@ -4,6 +4,7 @@ import { CancelledError } from "../kit/index.js";
 import { conjugateGradients } from "./conjugate-gradients.js";
 import { Graph } from "./graph/graph.js";
 import type { Node } from "./graph/node.js";
+import { type LayerInputs, matrix } from "./layer-inputs.js";
 import { lowerGraph } from "./runtime/lower.js";
 import { openSession, type Session, type SessionOptions, type TensorValue } from "./runtime/session.js";
 
@@ -18,8 +19,8 @@ export interface Regression {
   readonly start: Router;
   /** The router of each expert. */
   readonly experts: readonly Router[];
-  /** Tokens that the router reads, [N, D], and whose they are. */
-  readonly packs: readonly { readonly x: Float32Array; readonly expert: number }[];
+  /** What the router reads; the group is the expert. */
+  readonly inputs: readonly LayerInputs[];
   /** Factor of the Hessian off its diagonal. */
   readonly scale: number;
 }
@@ -60,11 +61,11 @@ export class RouterRegression {
    * @returns [E, D]
    * @throws CancelledError if the signal fires
    */
-  async solve({ start, experts, packs, scale }: Regression): Promise<Float32Array> {
+  async solve({ start, experts, inputs, scale }: Regression): Promise<Float32Array> {
     const size = start.weight.length;
     const zeros = () => experts.map(() => new Float64Array(size));
     const counts = experts.map((_, i) =>
-      packs.reduce((sum, { x, expert }) => sum + (expert === i ? this.#rows(x) : 0), 0),
+      inputs.reduce((sum, { x, group }) => sum + (group === i ? this.#rows(x) : 0), 0),
     );
     const add = (sums: readonly Float64Array[], expert: number, values: TensorValue | undefined) => {
       const [sum, factor] = [sums[expert] as Float64Array, 1 / (counts[expert] as number)];
@@ -72,7 +73,7 @@ export class RouterRegression {
     };
     const shares: TensorValue[] = [];
     const diagonals = zeros();
-    for (const { x, expert } of packs) {
+    for (const { x, group: expert } of inputs) {
       const feeds = { x: this.#matrix(x), ...this.#router(experts[expert] as Router) };
       const found = await this.#run(this.#sessions.shares, feeds, ["shares", "diagonal"]);
       shares.push(found.shares as TensorValue);
@@ -81,7 +82,7 @@ export class RouterRegression {
     /** sum_i S_i(W_i). @param of W_i */
     const apply = async (of: (expert: number) => Router) => {
       const sums = zeros();
-      for (const [p, { x, expert }] of packs.entries()) {
+      for (const [p, { x, group: expert }] of inputs.entries()) {
         const feeds = { x: this.#matrix(x), shares: shares[p] as TensorValue, ...this.#router(of(expert)) };
         add(sums, expert, (await this.#run(this.#sessions.product, feeds, ["product"])).product);
       }
@@ -121,7 +122,7 @@ export class RouterRegression {
   }
 
   #matrix(data: Float32Array): TensorValue {
-    return { dtype: "f32", shape: [this.#rows(data), this.#sizes.width], data };
+    return matrix(data, this.#sizes.width);
   }
 
   #router({ weight, bias }: Router): Record<string, TensorValue> {

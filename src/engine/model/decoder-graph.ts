@@ -51,6 +51,8 @@ export interface Decoder {
   readonly balance: Node | undefined;
   /** Where tokens choose experts, by layer. */
   readonly mixed: ReadonlyMap<number, MixedExperts>;
+  /** What the router of a layer reads, or its feed-forward part where it has no experts, [B T, D], by layer. */
+  readonly reads: ReadonlyMap<number, Node>;
 }
 
 /** The input name of a stored weight; rows of a tensor have their own. */
@@ -72,6 +74,7 @@ class Builder {
   readonly #parts: ReadonlyMap<string, CachePart>;
   readonly #fresh = new Map<string, Node>();
   readonly #mixedExperts = new Map<number, MixedExperts>();
+  readonly #reads = new Map<number, Node>();
   readonly #tools: LayerTools;
 
   constructor(spec: DecoderSpec, options: DecoderOptions) {
@@ -113,6 +116,7 @@ class Builder {
       fresh: this.#fresh,
       balance: this.#balance(),
       mixed: this.#mixedExperts,
+      reads: this.#reads,
     };
   }
 
@@ -175,11 +179,14 @@ class Builder {
   #feedForward(stream: Node, x: Node, { weights, experts }: LayerSpec, index: number): Node | undefined {
     const shared = this.#dense(x, weights);
     const { routing, norm } = this.#spec;
+    this.#reads.set(index, x);
     if (!experts || !routing) return shared;
     const read = (own: NormWeights | undefined) => (own ? this.#norm(stream, norm, own) : x);
     const parts = { ...this.#tools, routing, activation: (y: Node) => this.#activation(y, weights) };
-    const mixed = mixExperts(parts, read(experts.beforeExperts), read(experts.beforeRouter), experts);
+    const routed = read(experts.beforeRouter);
+    const mixed = mixExperts(parts, read(experts.beforeExperts), routed, experts);
     this.#mixedExperts.set(index, mixed);
+    this.#reads.set(index, routed);
     const y = this.#norm(mixed.y, norm, experts.afterExperts);
     return shared ? this.#graph.add(y, this.#norm(shared, norm, experts.afterShared)) : y;
   }

@@ -15,8 +15,6 @@ export interface ExpertParts extends LayerTools {
 export interface MixedExperts {
   /** [N, D] */
   readonly y: Node;
-  /** What the router reads, [N, D]. */
-  readonly read: Node;
   /** The router's outputs, [N, E]. */
   readonly logits: Node;
   /** The chosen experts, [N, k]. */
@@ -41,7 +39,7 @@ export function mixExperts(parts: ExpertParts, x: Node, read: Node, experts: Exp
   const back = graph.reshape(graph.gather(made, graph.sortOrder(order)), [tokens, routing.chosen, width]);
   const weighed = graph.mul(back, graph.reshape(shares, [tokens, routing.chosen, 1]));
   const y = graph.sum(weighed, [1]);
-  return { y: widen ? linear(y, widen) : y, read, logits, chosen };
+  return { y: widen ? linear(y, widen) : y, logits, chosen };
 }
 
 /**

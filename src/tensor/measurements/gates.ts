@@ -7,10 +7,10 @@ import type { RunOptions } from "../streaming/run-program.js";
 import type { Labelled } from "./measurement.js";
 
 /** How rows of a router are made. */
-export const GATE_MODES = ["hidden", "hidden_avg", "cheap_embed", "random", "uniform_random"] as const;
+export const GATE_MODES = ["hidden", "hidden_avg", "cheap_embed", "calibrated", "random", "uniform_random"] as const;
 export type GateMode = (typeof GATE_MODES)[number];
 
-/** Rows of a router, [layers, experts, width]: of norm 1, but for random ones. */
+/** Rows of a router, [layers, experts, width]: of norm 1, but for calibrated and random ones. */
 export interface GatesMeasurement extends Labelled {
   readonly kind: "gates";
   readonly mode: GateMode;

@@ -4,6 +4,7 @@ export { CUT, type CutMeasurement, type KeptShare, keptShares } from "./cut.js";
 export {
   GATE_MODES,
   type GateMode,
+  type GatesMeasurement,
   type MeasuredTensor,
   type MeasureGates,
   type RoutersMeasurement,
