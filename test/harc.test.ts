@@ -3,7 +3,7 @@ import { cpSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { conjugateGradients } from "../src/engine/conjugate-gradients.js";
-import { measureGates } from "../src/engine/index.js";
+import { measureGates, openEngine } from "../src/engine/index.js";
 import { writeSafetensors } from "../src/formats/safetensors/index.js";
 import { planRecipe, type RecipeInput } from "../src/merge/index.js";
 import { executePlan, verifyOutput } from "../src/merge/output/index.js";
@@ -79,6 +79,18 @@ describe("calibrated routers", () => {
     // All else is the merge's.
     for (const [path, { data }] of tensors) expect(data, path).toEqual(soup.tensors.get(path)?.data);
     expect((await verifyOutput(out)).deviations).toEqual([]);
+  });
+
+  it("are found again where a recipe runs unwritten", async () => {
+    const recipe = await recipeOf("qwen3_moe");
+    const { out } = await write(recipe);
+    const scores = [];
+    for (const source of [recipe, out]) {
+      const engine = await openEngine(source, { threads: 1 });
+      scores.push(await engine.scoreContinuations([{ context: [3, 7], continuation: [11, 2, 5] }]));
+      await engine.close();
+    }
+    expect(scores[0]).toEqual(scores[1]);
   });
 
   it("are the merge's where the experts have the same", async () => {

@@ -10,7 +10,7 @@ import { analyze, evaluate, planMerge } from "layergraft";
 import { rowsOf } from "./measure.js";
 
 /** Texts of each expert that routers are calibrated on, and test problems. */
-const COUNTS = { calibration: [10, 30, 100, 300], standard: 100, sw: 300, en: 100, routed: 100 };
+const COUNTS = { calibration: [10, 100], standard: 100, sw: 300, en: 100, routed: 100 };
 
 /** @param {string} file @param {number} count */
 const textsOf = (file, count) =>
