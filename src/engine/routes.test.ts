@@ -101,7 +101,9 @@ describe("the sentence about a merge", () => {
   });
 
   it("says that it holds where the merge is like one parent, or its distance is small", () => {
-    const holds = ["The routing of soup holds: it chooses experts as its parents do."];
+    const holds = [
+      "The routing of soup holds: in every layer, it shares about as many experts with a parent as the parents share, or more.",
+    ];
     expect(routingSentences({ routing: routing(0.9, 0.1, 0.8), experts })).toEqual(holds);
     expect(routingSentences({ routing: routing(0.78, 0.77, 0.8), experts })).toEqual(holds);
     expect(routingSentences({ routing: { ...routing(0, 0, 1), merges: [] }, experts })).toEqual([]);
