@@ -1,7 +1,7 @@
 // What the router of each layer reads on texts, or its feed-forward part where it has none, layer by layer: the states of one layer
 // are in memory at a time. Letters in shapes: N tokens, D width.
 
-import { CancelledError, groupBy } from "../kit/index.js";
+import { CancelledError } from "../kit/index.js";
 import type { MeasureGates } from "../tensor/measurements/index.js";
 import { beginOf } from "../text/index.js";
 import { inputsOf } from "./graph/gradients.js";
@@ -11,14 +11,13 @@ import { buildDecoder } from "./model/decoder-graph.js";
 import { readSpec } from "./model/read-spec.js";
 import { FLOAT32 } from "./model/sizes.js";
 import type { ModelSource } from "./model-source.js";
+import { packed } from "./packs.js";
 import { feedsOf, RopeTables } from "./rope-tables.js";
 import { lowerGraph } from "./runtime/lower.js";
 import { openSession, type TensorValue } from "./runtime/session.js";
 import { loadSourceTokenizer } from "./source-text.js";
 import { bindWeights } from "./weights.js";
 
-/** Tokens that are read together. */
-const PACK_TOKENS = 1024;
 const [STREAM, STATE] = ["stream", "state"] as const;
 
 /** What tokens of texts of one group give a layer, [N, D]. */
@@ -119,23 +118,6 @@ async function packsOf(source: ModelSource, ropes: RopeTables, { texts, length }
   const begin = beginOf(tokenizer);
   return texts.flatMap((own, group) => {
     const ids = own.map((text) => tokenizer.encode(begin + text).slice(0, length)).filter((one) => one.length > 0);
-    // Texts of one pack have the same frequencies, which may depend on the length of each.
-    const alike = [...groupBy(ids, (one) => ropes.keyOf(one.length)).values()];
-    return alike.flatMap((some) => packed(some).map((texts): Pack => ({ group, texts })));
+    return packed(ids, ropes).map((texts): Pack => ({ group, texts }));
   });
-}
-
-/** Neighbours together, up to so many tokens. */
-function packed(texts: readonly (readonly number[])[]): (readonly number[])[][] {
-  const packs: (readonly number[])[][] = [];
-  let size = Number.POSITIVE_INFINITY;
-  for (const text of texts) {
-    size += text.length;
-    if (size > PACK_TOKENS) {
-      packs.push([]);
-      size = text.length;
-    }
-    packs.at(-1)?.push(text);
-  }
-  return packs;
 }
