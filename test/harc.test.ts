@@ -113,6 +113,9 @@ describe("calibrated routers", () => {
     await expect(planRecipe(dense as unknown as RecipeInput)).rejects.toThrow(
       "harc calibrates routers, and qwen3-math has none: its layers have no experts.",
     );
+    await expect(write(await recipeOf("deepseek_v3"))).rejects.toThrow(
+      "harc calibrates routers with softmax, and the merge like deepseek_v3-math routes by sigmoids.",
+    );
     const empty = await recipeOf("qwen3_moe");
     (empty as unknown as { models: { texts: string[] }[] }).models[1] = {
       ...(models?.[1] as unknown as { model: string }),
