@@ -12,6 +12,7 @@ const draw = (title: string) =>
 it.each([
   ["math", "math"],
   ["__proto__", "__proto__"],
+  ["شرح", "\u2068شرح\u2069"],
   ['<a> & "b"\u0001', "&lt;a&gt; &amp; &quot;b&quot;\u2401"],
 ])("names an expert %j", (title, written) => {
   const svg = draw(title);

@@ -1,6 +1,6 @@
 // The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9). As SVG it needs nothing
 // else: system fonts, light and dark colours, and a description for those who cannot see it.
-import { visible } from "../kit/printing/index.js";
+import { isolated, visible } from "../kit/printing/index.js";
 import { ticksWithin } from "./scores.js";
 
 export interface HeatmapPanel {
@@ -134,7 +134,7 @@ const textWidth = (content: string, size: number) => 0.6 * size * content.length
 
 const ESCAPES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 // XML has no control characters, not even escaped.
-const escaped = (value: string) => visible(value).replace(/[&<>"]/g, (char) => ESCAPES[char] ?? "");
+const escaped = (value: string) => isolated(visible(value)).replace(/[&<>"]/g, (char) => ESCAPES[char] ?? "");
 
 const layersOf = (panels: readonly HeatmapPanel[]) => Math.max(0, ...panels.map(({ cells }) => cells.length));
 

@@ -1,5 +1,6 @@
 export { commandLine } from "./commands.js";
 export {
+  directionsOf,
   formatBytes,
   formatCount,
   formatDuration,
@@ -7,6 +8,7 @@ export {
   formatPercent,
   formatRanges,
   formatSome,
+  isolated,
   parseBytes,
   plural,
   shorten,

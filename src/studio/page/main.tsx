@@ -1,4 +1,5 @@
 import { render } from "preact";
+import "./direction.js";
 import { start } from "./store.js";
 import { App } from "./views/app.js";
 import "../../../assets/tokens.css";

@@ -95,14 +95,15 @@ export function whyLayers(
     recipe.method === "swap" && hasDefaultLayers(recipe)
       ? ["The layers are the paper's default for this depth (5 at the input and 2 at the output of 32, in proportion)."]
       : ["The recipe chooses these layers; they are not the paper's default."];
-  const measured = taken.map(({ source, changed }) => {
+  const measured = taken.flatMap(({ source, changed }) => {
     const all = changed.reduce((sum, rows) => sum + rows, 0);
+    if (all === 0) return [];
     const own = changed.filter((_, layer) => {
       const { attention = [], mlp = [] } = rows[layer] ?? {};
       return attention.includes(source) && mlp.includes(source);
     });
     const share = own.reduce((sum, rows) => sum + rows, 0) / all;
-    return `${formatPercent(share)} of the rows that ${nameOf(source)} changed`;
+    return [`${formatPercent(share)} of the rows that ${nameOf(source)} changed`];
   });
   return [
     ...how,
