@@ -1,6 +1,6 @@
 // Names and texts of people may be written from right to left. Beside them, numbers and signs stay where they are: every element of
 // the page isolates such parts of its text, and an input takes the direction of what is in it.
-import { createElement, options, type VNode } from "preact";
+import { type ComponentChildren, createElement, options, type VNode } from "preact";
 import { directionsOf, isolated } from "../../kit/printing/format.js";
 
 /** Text without elements inside it, which has isolates instead. */
@@ -16,7 +16,7 @@ options.vnode = (vnode) => {
 };
 
 interface Props {
-  children?: unknown;
+  children?: ComponentChildren;
   dir?: string;
 }
 
@@ -28,7 +28,7 @@ function isolate({ type, props }: VNode<Props>): void {
   if (children !== undefined) props.children = partsOf(children, tag);
 }
 
-function partsOf(child: unknown, tag: string): unknown {
+function partsOf(child: ComponentChildren, tag: string): ComponentChildren {
   if (Array.isArray(child)) return child.map((one) => partsOf(one, tag));
   if (typeof child !== "string") return child;
   if (PLAIN.has(tag)) return isolated(child);

@@ -2,6 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import {
+  type Expert,
   haveChanged,
   type Job,
   type Model,
@@ -131,11 +132,23 @@ async function changeNow(make: (now: Project) => Promise<Project>): Promise<void
   }
 }
 
-export const addExpert = (source: string) =>
-  change(({ experts }) => {
-    const names = experts.map(({ name }) => name);
-    return { experts: [...experts, { name: nameFor(source, names), source }] };
-  });
+/** Experts, and those of the sources that are not among them. */
+export function withExperts(experts: readonly Expert[], sources: readonly string[]): Expert[] {
+  const all = [...experts];
+  for (const source of sources) {
+    if (all.some((one) => one.source === source)) continue;
+    all.push({
+      name: nameFor(
+        source,
+        all.map(({ name }) => name),
+      ),
+      source,
+    });
+  }
+  return all;
+}
+
+export const addExpert = (source: string) => change(({ experts }) => ({ experts: withExperts(experts, [source]) }));
 
 const sourcesOf = ({ base, experts }: Settings) => [
   ...(base === null ? [] : [base]),

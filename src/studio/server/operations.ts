@@ -1,6 +1,5 @@
 // What each operation does, by the library's calls.
-import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { MINIATURE_MODELS, writeExample } from "../../demo/index.js";
 import { openModelSource } from "../../engine/index.js";
@@ -9,14 +8,7 @@ import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { digestOf, exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
-import {
-  isAnySystemError,
-  LayergraftError,
-  OutputError,
-  RecipeError,
-  systemMessage,
-  usageError,
-} from "../../kit/index.js";
+import { LayergraftError, OutputError, RecipeError, usageError } from "../../kit/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
@@ -39,6 +31,7 @@ import {
   recipeSource,
 } from "../protocol/index.js";
 import type { Asker } from "./asker.js";
+import { browse } from "./browse.js";
 import { checkRecipeText } from "./check-recipe.js";
 import {
   choicesOf,
@@ -67,8 +60,6 @@ type Handlers = {
   readonly [N in OperationName]: (input: Input<N>, context: Context) => Output<N> | Promise<Output<N>>;
 };
 
-/** Entries of a folder that the page lists. */
-const MAX_ENTRIES = 2000;
 /** Seconds for a score, most of which may be those of loading a large model. */
 const TIME_TO_SCORE = 1800;
 /** Rows of each expert that the detail of a matrix shows. */
@@ -110,7 +101,8 @@ export const HANDLERS: Handlers = {
     const { settings } = await project.read();
     const { text } = await project.readRecipe(name);
     const { openSettings, yamlText } = await loadYaml();
-    const plan = experimentOf({ name, recipe: openSettings(text, "the recipe").value, settings, task, grid });
+    const recipe = placedIn(join(project.folder, "recipes"), openSettings(text, "the recipe").value);
+    const plan = experimentOf({ name, recipe, settings, task, grid });
     const planPath = `${name}${grid ? ".map" : ""}.plan.yaml`;
     const file = join(project.folder, planPath);
     // A plan with a task that is not one could not run.
@@ -198,6 +190,12 @@ export const HANDLERS: Handlers = {
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };
 
+/** A recipe whose relative paths are those of this machine. @param folder from which they start */
+const placedIn = (folder: string, recipe: unknown): unknown =>
+  JSON.parse(JSON.stringify(recipe), (_, value) =>
+    typeof value === "string" && /^\.\.?\//.test(value) ? resolve(folder, value) : value,
+  );
+
 const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   verb: ({ verb }) => verb,
   analyze: ({ experts }) => `Changes of ${experts.map(({ name }) => name).join(", ")}`,
@@ -218,40 +216,6 @@ const SOURCES: { readonly [K in JobKind]?: (input: JobInput<K>) => string[] } = 
   merge: ({ recipe }) => [recipeSource(recipe)],
   export: ({ recipe }) => [recipeSource(recipe)],
 };
-
-async function browse(from: string): Promise<Output<"browse">> {
-  const folder = resolve(from.replace(/^~(?=$|\/)/, homedir()));
-  const found = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
-    throw isAnySystemError(error) ? usageError(systemMessage(error)) : error;
-  });
-  const shown = found.filter(({ name }) => !name.startsWith(".")).slice(0, MAX_ENTRIES);
-  const entries = await Promise.all(
-    shown.map(async (entry): Promise<Output<"browse">["entries"][number] | undefined> => {
-      const path = join(folder, entry.name);
-      if (entry.isFile()) return undefined;
-      if (await exists(join(path, "adapter_config.json"))) return { name: entry.name, kind: "adapter" };
-      if (await exists(join(path, "config.json"))) return { name: entry.name, kind: await kindOf(path) };
-      return (await isFolder(path)) ? { name: entry.name, kind: "folder" } : undefined;
-    }),
-  );
-  const parent = dirname(folder);
-  const sorted = entries.filter((entry) => entry !== undefined).sort((a, b) => a.name.localeCompare(b.name));
-  return { folder, parent: parent === folder ? null : parent, entries: sorted };
-}
-
-/** What a folder with a configuration is: an export of ONNX graphs has no weights that merges read. */
-async function kindOf(path: string): Promise<"model" | "onnx"> {
-  if (!(await exists(join(path, "onnx")))) return "model";
-  const weights = ["model.safetensors", "model.safetensors.index.json"].map((name) => exists(join(path, name)));
-  return (await Promise.all(weights)).includes(true) ? "model" : "onnx";
-}
-
-async function isFolder(path: string): Promise<boolean> {
-  return readdir(path).then(
-    () => true,
-    () => false,
-  );
-}
 
 async function card(source: string, base: string | null, folder: string): Promise<Model> {
   const { allTensors: _, ...found } = await inspect(source, { folder });

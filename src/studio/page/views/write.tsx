@@ -7,7 +7,7 @@ import { call } from "../client.js";
 import { Button, EmptyView, Form, Notice } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
 import { useTask } from "../components/task-fields.js";
-import { choose } from "../experiments/experiment-store.js";
+import { runAndShow } from "../experiments/experiment-store.js";
 import {
   check,
   methods,
@@ -29,7 +29,7 @@ import {
   useMade,
   Way,
 } from "../recipe/way.js";
-import { addExpert, jobs, project, settings, useAnswer } from "../store.js";
+import { addExpert, attempt, jobs, project, settings, useAnswer } from "../store.js";
 
 const SERVED = "Next, serve it: clients of OpenAI reach it at http://127.0.0.1:8000/v1.";
 const RUN = "Next, run it in llama.cpp, which answers at http://127.0.0.1:8080.";
@@ -287,13 +287,7 @@ function Experiment({ recipe }: { recipe: string }) {
       {made?.isThere ? <IsThere what="plan" file={made.file} onReplace={() => void make(true)} /> : null}
       {made && !made.isThere ? (
         <Made of={made} text="Wrote the plan." path={made.file}>
-          <Button
-            text="Run and watch it"
-            onClick={() => {
-              choose(made.plan);
-              location.hash = "#/experiments";
-            }}
-          />
+          <Button text="Run and watch it" onClick={() => void attempt(() => runAndShow(made.plan))} />
         </Made>
       ) : null}
     </Way>
