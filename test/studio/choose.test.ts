@@ -324,7 +324,6 @@ describeInBrowser("choosing layers", () => {
     await expect.poll(() => page.locator(".cm-content").innerText()).not.toContain("?");
   });
 
-
   it("leads on to the next view", async () => {
     const next = page.getByRole("navigation", { name: "Next step" }).getByRole("link");
     for (const [text, view] of [

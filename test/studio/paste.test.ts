@@ -33,6 +33,10 @@ describeInBrowser("pasted paths", () => {
   const recipe = () => readFileSync(at("project", "recipes", "recipe.yaml"), "utf8");
 
   it("takes a model's folder with Enter, and two pasted paths as two models", { timeout: 60_000 }, async () => {
+    const asked: (string | null)[] = [];
+    page.on("request", (request) => {
+      if (request.url().endsWith("/api/inspect")) asked.push(request.postData());
+    });
     const dialog = page.getByRole("dialog");
     const field = dialog.getByLabel("Folder, FOLDER+ADAPTER");
     await page.getByRole("button", { name: "Choose the base" }).click();
@@ -43,11 +47,12 @@ describeInBrowser("pasted paths", () => {
     await page.getByRole("button", { name: "Add the first expert" }).click();
     const paths = ["math-expert", "swahili-expert"].map((name) => at("project", "example", name));
     // Browsers let no test write their clipboard.
-    await field.evaluate((input, text) => {
-      const data = new DataTransfer();
-      data.setData("text/plain", text);
-      input.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
-    }, paths.join("\n"));
+    await field.focus();
+    await page.evaluate(`{
+      const clipboardData = new DataTransfer();
+      clipboardData.setData("text/plain", ${JSON.stringify(paths.join("\n"))});
+      document.activeElement.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+    }`);
     await dialog.getByText("Added 2 models.").waitFor();
     await dialog.getByText("added", { exact: true }).nth(1).waitFor();
     // The same again adds none; a folder of models is listed.
@@ -60,6 +65,10 @@ describeInBrowser("pasted paths", () => {
     expect(await seriousViolations(page)).toEqual([]);
     await takePicture(page, "paste");
     await dialog.getByRole("button", { name: "Done" }).click();
+    await page.getByRole("article", { name: "swahili-expert" }).getByText("Llama").waitFor();
+    // One request a model, whatever events come meanwhile.
+    expect(asked).toHaveLength(3);
+    expect(new Set(asked).size).toBe(3);
     expect(settings()).toMatchObject({
       base: at("project", "example", "base"),
       experts: [

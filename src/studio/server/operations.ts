@@ -8,12 +8,11 @@ import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { digestOf, exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
-import { LayergraftError, OutputError, RecipeError, usageError } from "../../kit/index.js";
+import { LayergraftError, OutputError, usageError } from "../../kit/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { parseMergekit } from "../../merge/mergekit/index.js";
-import { inspect, planMerge } from "../../verbs/index.js";
 import { checkInput, VERBS } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
@@ -25,19 +24,16 @@ import {
   type Input,
   type JobInput,
   type JobKind,
-  type Model,
   type OperationName,
   type Output,
   recipeSource,
 } from "../protocol/index.js";
-import type { Asker } from "./asker.js";
+import type { Asker, AskerPool } from "./asker.js";
 import { browse } from "./browse.js";
-import { checkRecipeText } from "./check-recipe.js";
 import {
   choicesOf,
   compareEvaluations,
   evaluationOf,
-  fingerprintsOf,
   folderOf,
   itemsOf,
   listEvaluations,
@@ -53,6 +49,9 @@ export interface Context {
   readonly jobs: Jobs;
   readonly experiments: Asker;
   readonly scores: Asker;
+  /** Cards and digests of models, and checks of recipes, which may take seconds, or wait for the hub. */
+  readonly models: AskerPool;
+  readonly checks: Asker;
   readonly reports: Reports;
 }
 
@@ -86,8 +85,8 @@ export const HANDLERS: Handlers = {
     return project.change(revision, { base: join(folder, base), experts });
   },
   browse: ({ folder }, { project }) => browse(folder ?? dirname(project.folder)),
-  inspect: ({ source, base }, { project }) => card(source, base, project.folder),
-  fingerprints: ({ sources }, { project }) => fingerprintsOf(sources, project.folder),
+  inspect: (input, { models }) => models.ask("card", input),
+  fingerprints: (input, { models }) => models.ask("fingerprints", input),
   methods: () => ({ methods: methodReferences() }),
   verbs: () => ({ verbs: VERBS.map(verbReference) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
@@ -149,17 +148,17 @@ export const HANDLERS: Handlers = {
     if (!found) throw usageError("The result was removed. Score it again.");
     return found;
   },
-  "recipe.check": ({ text }, { project }) => checkRecipeText(text, join(project.folder, "recipes")),
+  "recipe.check": (input, { checks }) => checks.ask("check", input),
   "experiment.list": (_, { experiments }) => experiments.ask("list", {}),
   async "experiment.read"(input, { experiments, reports }) {
     const found = await experiments.ask("read", input);
     return found && { ...found, reportUrl: found.report === null ? null : reports.urlOf(found.report) };
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
-  async "job.start"({ kind, input }, { jobs, project }) {
+  async "job.start"({ kind, input }, { jobs, models }) {
     if (kind === "verb") checkInput(verbCalled(input.verb), input.input);
     const shown = SOURCES[kind]?.(input as never);
-    const fingerprints = shown && (await fingerprintsOf(shown, project.folder));
+    const fingerprints = shown && models.ask("fingerprints", { sources: shown });
     return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);
   },
   "job.cancel": ({ id }, { jobs }) => jobs.cancel(id),
@@ -216,22 +215,6 @@ const SOURCES: { readonly [K in JobKind]?: (input: JobInput<K>) => string[] } = 
   merge: ({ recipe }) => [recipeSource(recipe)],
   export: ({ recipe }) => [recipeSource(recipe)],
 };
-
-async function card(source: string, base: string | null, folder: string): Promise<Model> {
-  const { allTensors: _, ...found } = await inspect(source, { folder });
-  const problems = base === null || base === source ? [] : await problemsWith(source, base, folder);
-  return { ...found, problems };
-}
-
-/** Why an expert and a base cannot be merged, as the plan of a merge that computes with both says it. */
-async function problemsWith(expert: string, base: string, folder: string): Promise<readonly string[]> {
-  try {
-    return (await planMerge({ method: "revert", expert, base, rows_below: 1 }, { folder })).unrelated;
-  } catch (error) {
-    if (error instanceof RecipeError || !(error instanceof Error)) throw error;
-    return error instanceof LayergraftError ? error.reasons : [error.message];
-  }
-}
 
 /**
  * Writes a folder of the files, once they are what they should be. A task has its declaration first.

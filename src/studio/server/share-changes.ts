@@ -5,10 +5,10 @@ import { type Figure, layerGrid, ownClass } from "../../figures/index.js";
 import { formatPercent } from "../../kit/printing/index.js";
 import { changeOf, comparedChanges, hasDefaultLayers } from "../../merge/index.js";
 import { readJobs, readResult } from "../jobs/jobs.js";
+import { fingerprintsOf } from "../models/fingerprints.js";
 import { PRIVATE_FOLDER } from "../project/project.js";
 import { haveChanged, jobInputs, type Settings } from "../protocol/index.js";
 import type { Board, RecipeValue } from "../recipe/board.js";
-import { fingerprintsOf } from "./evaluations.js";
 
 /** What the shared page reads of an analysis, whose file may be a stranger's. */
 const measuredPage = z.object({
