@@ -204,6 +204,13 @@ function panelShapes({ title, subtitle, cells }: HeatmapPanel, place: PanelPlace
   ];
 }
 
+/**
+ * Muted to vivid, legible on light terminals and on dark ones: which one it is cannot be known, so shares below `FAINT` have the
+ * terminal's own background.
+ */
+const TERMINAL_GREENS = ["#5f6b63", "#4f7a5d", "#3f8a57", "#2f9a50", "#1faa49"] as const;
+const FAINT = 0.04;
+
 /** Characters of a cell, and between panels. */
 const [CELL_WIDTH, BETWEEN] = [6, 3];
 
@@ -256,8 +263,9 @@ function cell(value: number | null, maximum: number, colors: boolean): string {
     percent === 0 ? "·" : percent < 0.95 ? percent.toFixed(1) : String(Math.round(percent)),
     CELL_WIDTH,
   );
-  if (!colors) return text;
-  const [red = 0, green = 0, blue = 0] = greenAt(value / maximum);
-  const ink = 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "30" : "97"; // black on light, white on dark
+  const share = value / maximum;
+  if (!colors || share < FAINT) return text;
+  const [red = 0, green = 0, blue = 0] = greenAt((share - FAINT) / (1 - FAINT), TERMINAL_GREENS);
+  const ink = 0.3 * red + 0.59 * green + 0.11 * blue > 110 ? "30" : "97"; // black on light, white on dark
   return `\u001b[48;2;${red};${green};${blue};${ink}m${text}\u001b[0m`;
 }
