@@ -71,6 +71,8 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
       `relative change ${sizeText(cell.relative)}`,
     ];
   };
+  /** Maps as strips, side by side. */
+  const isDeep = data.experts.length > 2 || data.layers > 48;
   return (
     <div class="explorer">
       {finding === "" ? null : (
@@ -88,7 +90,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
         </section>
       )}
       <Threshold data={data} steps={steps} onSteps={setSteps} own={own} names={names} />
-      <div class="panels">
+      <div class={`panels ${isDeep ? "strips" : ""}`}>
         {data.experts.map((id, expert) => {
           const colours = ramps[expert] ?? [];
           const top = scale === "all" ? most : scaleOf(data, steps, expert);
