@@ -14,5 +14,7 @@ import "./styles/try.css";
 import "./styles/experiments.css";
 
 const root = document.getElementById("app");
+// What is shown while this script loads.
+root?.replaceChildren();
 if (root) render(<App />, root);
 void start();

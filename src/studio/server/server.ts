@@ -7,6 +7,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { createRequire } from "node:module";
 import type { AddressInfo, Socket } from "node:net";
 import { dirname, extname, join } from "node:path";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
 import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../kit/index.js";
 import { checkKey, checkOrigin, pathOf, readBody } from "../../serve/index.js";
 import { Jobs } from "../jobs/jobs.js";
@@ -205,6 +207,15 @@ function filesOfPage(): ReadonlyMap<string, string> {
   return names;
 }
 
+/** Files of the page as they are sent: people reach the studio over slow lines, too. */
+const packed = new Map<string, Promise<Buffer>>();
+function packedOf(file: string): Promise<Buffer> {
+  const found = packed.get(file) ?? readFile(file).then((bytes) => promisify(gzip)(bytes));
+  // The page itself has no number in its name, and may be built again.
+  if (extname(file) !== ".html") packed.set(file, found);
+  return found;
+}
+
 /** Sends a file of the page. @throws LayergraftError code `not-found` */
 async function servePage(pathname: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const file = filesOfPage().get(pathname);
@@ -214,5 +225,8 @@ async function servePage(pathname: string, request: IncomingMessage, response: S
   const isFixed = pathname.startsWith("/assets/");
   response.setHeader("cache-control", isFixed ? "private, max-age=31536000, immutable" : "no-cache");
   response.setHeader("content-type", type);
-  response.end(await readFile(file));
+  const isPacked = /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
+  response.setHeader("vary", "accept-encoding");
+  if (isPacked) response.setHeader("content-encoding", "gzip");
+  response.end(isPacked ? await packedOf(file) : await readFile(file));
 }

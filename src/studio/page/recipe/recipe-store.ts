@@ -48,6 +48,13 @@ export const revision = signal(0);
 export const check = signal<(Check & { readonly of: string }) | null>(null);
 export const isChecking = computed(() => check.value?.of !== text.value);
 export const methods = signal<readonly Method[]>([]);
+/** Waits for the first check: on a slow line, the board is shown before the editor is loaded. */
+export const whenChecked = () =>
+  new Promise<void>((resolve) => {
+    effect(() => {
+      if (check.value !== null) resolve();
+    });
+  });
 const edits = new Undo(3 * PAUSE);
 export const { canUndo, canRedo } = edits;
 

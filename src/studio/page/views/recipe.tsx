@@ -22,7 +22,10 @@ import { attempt, choices, layersOfModels } from "../store.js";
 
 /** The editor is half of the page's script, and only this view has it. */
 const LazyEditor = lazy(
-  async () => (await import("../recipe/editor.js")).RecipeEditor,
+  async () => {
+    await recipe.whenChecked();
+    return (await import("../recipe/editor.js")).RecipeEditor;
+  },
   <div class="recipe-editor" aria-busy="true" />,
 );
 
