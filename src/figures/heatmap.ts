@@ -1,7 +1,7 @@
 // The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9). As SVG it needs nothing
 // else: system fonts, light and dark colours, and a description for those who cannot see it.
-import { isolated, visible } from "../kit/printing/index.js";
 import { ticksWithin } from "./scores.js";
+import { type Attributes, element, escaped, textWidth } from "./svg.js";
 
 export interface HeatmapPanel {
   readonly title: string;
@@ -111,15 +111,6 @@ export function heatmapSvg(heatmap: Heatmap): string {
   return `${element("svg", { ...head, "font-family": FONT }, shapes.join("\n"))}\n`;
 }
 
-type Attributes = Readonly<Record<string, string | number>>;
-
-/** @param inside SVG */
-function element(tag: string, attributes: Attributes, inside = ""): string {
-  const shown = (value: string | number) => (typeof value === "number" ? Math.round(100 * value) / 100 : value);
-  const list = Object.entries(attributes).map(([name, value]) => ` ${name}="${shown(value)}"`);
-  return `<${tag}${list.join("")}${inside === "" ? "/>" : `>${inside}</${tag}>`}`;
-}
-
 const fill = ([light, dark]: Colour) => ({ class: "fill", fill: light, style: `--dark:${dark}` });
 const OUTLINE = { class: "stroke", stroke: LINE[0], fill: "none", style: `--dark:${LINE[1]}` };
 
@@ -128,13 +119,6 @@ function text(x: number, y: number, content: string, style: Attributes = {}, col
   const common = { "font-size": 10, "font-weight": 400, "text-anchor": "start", ...style };
   return element("text", { x, y, ...common, ...fill(colour) }, escaped(content));
 }
-
-/** Rough width of a text, as its font is not known here; rather too wide than too narrow. */
-const textWidth = (content: string, size: number) => 0.6 * size * content.length;
-
-const ESCAPES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-// XML has no control characters, not even escaped.
-const escaped = (value: string) => isolated(visible(value)).replace(/[&<>"]/g, (char) => ESCAPES[char] ?? "");
 
 const layersOf = (panels: readonly HeatmapPanel[]) => Math.max(0, ...panels.map(({ cells }) => cells.length));
 

@@ -303,7 +303,13 @@ export const operations = {
   /** Writes a page of the recipe that opens anywhere. `url`: where the server shows it. `force`, `isThere`: as above. */
   "recipe.share": {
     input: z.strictObject({ name, force: z.boolean() }),
-    output: z.strictObject({ file: z.string(), url: z.string(), isThere: z.boolean() }),
+    /** `picture`: SVG. */
+    output: z.strictObject({ file: z.string(), url: z.string(), isThere: z.boolean(), picture: z.string() }),
+  },
+  /** Keeps the picture of a shared page as pixels, in base64. */
+  "recipe.picture": {
+    input: z.strictObject({ name, png: z.string().max(3_500_000) }),
+    output: z.strictObject({}),
   },
   /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
   "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },

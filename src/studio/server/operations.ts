@@ -42,7 +42,7 @@ import {
 } from "./evaluations.js";
 import { findingOf } from "./project-finding.js";
 import type { Reports } from "./reports.js";
-import { shareRecipe } from "./share.js";
+import { keepPixels, readPicture, shareRecipe } from "./share.js";
 
 export interface Context {
   readonly project: ProjectFolder;
@@ -122,12 +122,13 @@ export const HANDLERS: Handlers = {
   async "recipe.share"({ name, force }, { project, reports }) {
     try {
       const file = await shareRecipe(project.folder, name, { force });
-      return { file, url: reports.urlOf(file), isThere: false };
+      return { file, url: reports.urlOf(file), isThere: false, picture: await readPicture(file) };
     } catch (error) {
       if (!(error instanceof OutputError && error.where.option === "force")) throw error;
-      return { file: error.where.file ?? "", url: "", isThere: true };
+      return { file: error.where.file ?? "", url: "", isThere: true, picture: "" };
     }
   },
+  "recipe.picture": ({ name, png }, { project }) => keepPixels(project.folder, name, png).then(() => ({})),
   async "recipe.exportable"({ name }, { project }) {
     const { defaultType, plan } = EXPORT_FORMATS.gguf;
     try {
