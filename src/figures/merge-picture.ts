@@ -4,9 +4,10 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { wrapped } from "../kit/printing/index.js";
 import type { Bars } from "./figures.js";
+import { scoreText } from "./lead.js";
 import { placeOn, scoreAxis } from "./scores.js";
 import { element, escaped, textWidth } from "./svg.js";
-import { formatNumber, formatSpan } from "./table.js";
+import { formatSpan } from "./table.js";
 
 export interface MergePicture {
   readonly title: string;
@@ -22,6 +23,8 @@ const [WIDTH, HEIGHT, EDGE] = [1200, 630, 56];
 const INNER = WIDTH - 2 * EDGE;
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const MAX_ROWS = 5;
+/** Characters of a line of the verdict. */
+const LINE = 76;
 
 /** @returns SVG */
 export async function mergePicture({ title, verdict, layers, legend, bars }: MergePicture): Promise<string> {
@@ -32,8 +35,8 @@ export async function mergePicture({ title, verdict, layers, legend, bars }: Mer
       { x, y, "font-size": size, fill: colour("ink"), ...more },
       escaped(cut(content, Number(more.width ?? INNER), size)),
     );
-  const lines = wrapped(verdict, 84).slice(0, 3);
-  const top = 118 + 36 * lines.length;
+  const lines = wrapped(verdict, LINE).slice(0, 3);
+  const top = 132 + 36 * lines.length;
   const strip = layers.length === 0 ? [] : stripShapes(layers, legend, top, colour, text);
   const below = layers.length === 0 ? top + 20 : top + 128;
   const shapes = [
@@ -42,7 +45,7 @@ export async function mergePicture({ title, verdict, layers, legend, bars }: Mer
     element("rect", { width: WIDTH, height: HEIGHT, fill: colour("paper") }),
     element("rect", { width: WIDTH, height: 10, fill: colour("swap") }),
     text(EDGE, 88, title, 44, { "font-weight": 650 }),
-    ...lines.map((line, i) => text(EDGE, 134 + 36 * i, line, 25)),
+    ...lines.map((line, i) => text(EDGE, 134 + 36 * i, line, 25, { width: WIDTH })),
     ...strip,
     ...(bars ? barShapes(bars, below, colour, text) : []),
     text(WIDTH - EDGE, HEIGHT - 22, "layergraft", 18, { fill: colour("soft"), "text-anchor": "end" }),
@@ -122,9 +125,9 @@ function barShapes({ rows, scale }: Bars, top: number, colour: Colour, text: Tex
           ]
         : []),
       element("circle", { cx: at(row.mean), cy: y, r: 10, fill }),
-      text(right + 24, y + 8, formatNumber({ value: row.mean, scale }), 24, { "font-weight": 650 }),
+      text(right + 24, y + 8, scoreText(row.mean, scale), 24, { "font-weight": 650 }),
       ...(row.interval
-        ? [text(right + 100, y + 8, formatSpan(row.interval, { scale }), 19, { fill: colour("soft") })]
+        ? [text(right + 112, y + 8, formatSpan(row.interval, { scale }), 19, { fill: colour("soft") })]
         : []),
     ];
   });
