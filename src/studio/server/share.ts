@@ -13,6 +13,7 @@ import {
   right,
   type Section,
 } from "../../figures/index.js";
+import { type MergePicture, mergePicture } from "../../figures/picture/index.js";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { type LayergraftError, OutputError, usageError, VERSION } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";
