@@ -288,7 +288,10 @@ describeInBrowser("choosing layers", () => {
     const dialog = page.getByRole("dialog");
     const measured = dialog.getByRole("radio", { name: "Where these experts changed" });
     await measured.waitFor();
-    expect(await measured.isChecked()).toBe(true);
+    // Neither is known to score higher, so the person chooses.
+    expect(await measured.isChecked()).toBe(false);
+    expect(await dialog.getByRole("button", { name: "Make the recipe" }).isDisabled()).toBe(true);
+    await measured.check();
     await dialog.getByRole("radio", { name: "The paper's default" }).waitFor();
     // The layers that \`layergraft suggest\` finds by the same rule.
     const { suggestions: found } = await suggest({ base: at("base"), task: at("math"), language: at("swahili") });

@@ -87,8 +87,13 @@ export interface VerbFound {
 
 /** A recipe's plan, or why there is none. */
 export interface Check {
-  /** Lines from 1; null where a problem has no place. */
-  readonly problems: readonly { readonly line: number | null; readonly message: string }[];
+  readonly problems: readonly {
+    /** From 1; null where a problem has no place. */
+    readonly line: number | null;
+    /** The field of the recipe that has it, or that the method lacks; null where it is of no field. */
+    readonly field: string | null;
+    readonly message: string;
+  }[];
   readonly plan: CheckedPlan | null;
 }
 
@@ -221,10 +226,8 @@ export const job = z.strictObject({
 });
 export type Job = z.infer<typeof job>;
 
-const folderEntry = z.strictObject({
-  name: z.string(),
-  kind: z.enum(["folder", "model", "adapter", "onnx"]),
-});
+const entryKind = z.enum(["folder", "model", "adapter", "onnx"]);
+const folderEntry = z.strictObject({ name: z.string(), kind: entryKind });
 
 type JobStart = { [K in JobKind]: { kind: K; input: JobInput<K> } }[JobKind];
 const starts = KINDS.map((kind) => z.strictObject({ kind: z.literal(kind), input: jobInputs[kind] as z.ZodType }));
@@ -243,7 +246,14 @@ export const operations = {
   /** Folders and models in a folder of this machine. */
   browse: {
     input: z.strictObject({ folder: path.nullable() }),
-    output: z.strictObject({ folder: z.string(), parent: z.string().nullable(), entries: z.array(folderEntry) }),
+    /** `kind`: what the path itself is. If that is not a folder of models, `folder` and `entries` are those above it. */
+    output: z.strictObject({
+      path: z.string(),
+      kind: entryKind,
+      folder: z.string(),
+      parent: z.string().nullable(),
+      entries: z.array(folderEntry),
+    }),
   },
   inspect: { input: z.strictObject({ source, base: source.nullable() }), output: z.custom<Model>() },
   fingerprints: { input: z.strictObject({ sources: list(source) }), output: fingerprints },
@@ -292,7 +302,13 @@ export const operations = {
   /** Writes a page of the recipe that opens anywhere. `url`: where the server shows it. `force`, `isThere`: as above. */
   "recipe.share": {
     input: z.strictObject({ name, force: z.boolean() }),
-    output: z.strictObject({ file: z.string(), url: z.string(), isThere: z.boolean() }),
+    /** `picture`: SVG. */
+    output: z.strictObject({ file: z.string(), url: z.string(), isThere: z.boolean(), picture: z.string() }),
+  },
+  /** Keeps the picture of a shared page as pixels, in base64. */
+  "recipe.picture": {
+    input: z.strictObject({ name, png: z.string().max(3_500_000) }),
+    output: z.strictObject({}),
   },
   /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
   "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },
