@@ -4,6 +4,7 @@
 export * from "./adamw";
 export * from "./blend";
 export * from "./codes";
+export * from "./combine";
 export * from "./delta";
 export * from "./dequantize";
 export * from "./drop";
