@@ -117,3 +117,26 @@ test("products within columns, added to earlier ones, and within rows", () => {
     }),
   );
 });
+
+test("importance, of rows that are near, far apart, equal or not finite", () => {
+  const size = fc.constantFrom(1e-9, 1e-3, 0.3, 1, 40, 1000);
+  const cases = fc
+    .tuple(matrices(2), size, fc.constantFrom(1, 1e-7, 0.01))
+    .map(([{ rows, columns, all }, scale, change]) => {
+      const b = (all[1] as Float32Array).map((x) => (Math.abs(x) > 1 ? Math.sign(x) : x) * scale);
+      const isBroken = change === 1 && scale === 1;
+      const a = isBroken ? (all[0] as Float32Array) : b.map((x, i) => x * (1 + change * Math.tanh(all[0]?.[i] ?? 0)));
+      return { rows, columns, all: [a, b] };
+    });
+  fc.assert(
+    fc.property(cases, ({ rows, columns, all }) => {
+      const kernels = new Kernels();
+      const buffers = put(kernels, all);
+      const [a = 0, b = 0] = buffers.addresses;
+      kernels.wasm.importance(a, b, rows, columns, kernels.allocate(16 * (columns + 1)));
+      const [x, y] = all as [Float32Array, Float32Array];
+      expect(after(kernels, buffers, all)).toEqual(plain.importance(x, y, columns));
+    }),
+    { numRuns: 500 },
+  );
+});

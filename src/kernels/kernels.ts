@@ -80,6 +80,7 @@ interface Exports
     stride: number,
     byColumn: boolean,
   ): void;
+  importance(a: number, b: number, rows: number, columns: number, scratch: number): void;
   addColumnProducts(a: number, b: number, rows: number, columns: number, sums: number): void;
   rowProducts(a: number, b: number, rows: number, columns: number, sums: number): void;
   approach(a: number, b: number, n: number, step: number): void;

@@ -63,3 +63,21 @@ export function rowProducts(a: Float32Array, b: Float32Array, columns: number): 
   }
   return sums;
 }
+
+/** |a - b| times the Kullback-Leibler divergence of the softmaxes of their rows plus 1e-8. */
+export function importance(a: Float32Array, b: Float32Array, columns: number): Float32Array {
+  const result = a.slice();
+  for (let from = 0; from < a.length; from += columns) {
+    const [p, q] = [a, b].map((all) => softmax(all.subarray(from, from + columns))) as [Float64Array, Float64Array];
+    const divergence = p.reduce((sum, x, i) => sum + x * Math.log(x / at(q, i)), 0);
+    for (let i = from; i < from + columns; i++) result[i] = Math.abs(at(a, i) - at(b, i)) * divergence;
+  }
+  return result;
+}
+
+function softmax(row: Float32Array): Float64Array {
+  const most = row.reduce((x, y) => Math.max(x, y), Number.NEGATIVE_INFINITY);
+  const powers = Float64Array.from(row, (x) => Math.exp(x - most));
+  const sum = powers.reduce((x, y) => x + y, 0);
+  return powers.map((x) => x / sum + 1e-8);
+}

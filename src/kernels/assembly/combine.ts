@@ -1,16 +1,7 @@
 // Element-wise rules of methods over several buffers, whose addresses are in a table. Computed in float64 where sums are, as the
 // plain rules in JavaScript do, and rounded once into the first buffer.
 
-@inline
-function lower(at: usize): v128 {
-  return f64x2.promote_low_f32x4(v128.load64_zero(at));
-}
-
-@inline
-function round(at: usize, x: v128, y: v128): void {
-  const low = f32x4.demote_f64x2_zero(x);
-  v128.store(at, v128.shuffle<i64>(low, f32x4.demote_f64x2_zero(y), 0, 2));
-}
+import { promoted, roundTo } from "./lanes";
 
 /** The largest value by magnitude: of equal ones the last. NaN stays. */
 export function largest(buffers: usize, count: i32, n: i32): void {
@@ -40,17 +31,17 @@ export function needed(buffers: usize, count: i32, n: i32, threshold: f64, agree
     let sum1 = f64x2.splat(0);
     for (let entry = buffers; entry < tableEnd; entry += 4) {
       const from = <usize>load<u32>(entry) + at;
-      sum0 = f64x2.add(sum0, lower(from));
-      sum1 = f64x2.add(sum1, lower(from + 8));
+      sum0 = f64x2.add(sum0, promoted(from));
+      sum1 = f64x2.add(sum1, promoted(from + 8));
     }
     let count0 = i64x2.splat(0);
     let count1 = i64x2.splat(0);
     for (let entry = buffers; entry < tableEnd; entry += 4) {
       const from = <usize>load<u32>(entry) + at;
-      count0 = i64x2.add(count0, isNeeded(lower(from), sum0, factor));
-      count1 = i64x2.add(count1, isNeeded(lower(from + 8), sum1, factor));
+      count0 = i64x2.add(count0, isNeeded(promoted(from), sum0, factor));
+      count1 = i64x2.add(count1, isNeeded(promoted(from + 8), sum1, factor));
     }
-    round(
+    roundTo(
       first + at,
       v128.and(sum0, i64x2.le_s(count0, least)),
       v128.and(sum1, i64x2.le_s(count1, least)),
@@ -72,7 +63,7 @@ export function unite(buffers: usize, count: i32, n: i32, alone: usize, shared: 
   const factor = f64x2.splat(shared);
   const end = <usize>n << 2;
   for (let at: usize = 0; at < end; at += 16) {
-    round(first + at, united(buffers, count, at, alone, factor), united(buffers, count, at + 8, alone, factor));
+    roundTo(first + at, united(buffers, count, at, alone, factor), united(buffers, count, at + 8, alone, factor));
   }
 }
 
@@ -84,7 +75,7 @@ function united(buffers: usize, count: i32, at: usize, alone: usize, shared: v12
   let used = zero;
   let own = zero;
   for (let k: usize = 0; k < <usize>count; k++) {
-    const x = lower(<usize>load<u32>(buffers + (k << 2)) + at);
+    const x = promoted(<usize>load<u32>(buffers + (k << 2)) + at);
     const counts = f64x2.ne(x, zero);
     sum = v128.bitselect(f64x2.add(sum, x), sum, counts);
     used = f64x2.add(used, v128.and(one, counts));
@@ -120,13 +111,13 @@ export function scaleLines(
       let factor = factors + (<usize>(byColumn ? column : row) << 2);
       for (let entry = buffers; entry < tableEnd; entry += 4) {
         const from = <usize>load<u32>(entry) + at;
-        const f0 = byColumn ? lower(factor) : f64x2.splat(<f64>load<f32>(factor));
-        const f1 = byColumn ? lower(factor + 8) : f0;
-        sum0 = f64x2.add(sum0, f64x2.mul(f0, lower(from)));
-        sum1 = f64x2.add(sum1, f64x2.mul(f1, lower(from + 8)));
+        const f0 = byColumn ? promoted(factor) : f64x2.splat(<f64>load<f32>(factor));
+        const f1 = byColumn ? promoted(factor + 8) : f0;
+        sum0 = f64x2.add(sum0, f64x2.mul(f0, promoted(from)));
+        sum1 = f64x2.add(sum1, f64x2.mul(f1, promoted(from + 8)));
         factor += next;
       }
-      round(first + at, sum0, sum1);
+      roundTo(first + at, sum0, sum1);
       at += 16;
     }
     for (let column = whole; column < columns; column++) {
@@ -148,8 +139,8 @@ export function addColumnProducts(a: usize, b: usize, rows: i32, columns: i32, s
   for (let row = 0; row < rows; row++) {
     let sum = sums;
     for (let column = 0; column < whole; column += 4) {
-      v128.store(sum, f64x2.add(v128.load(sum), f64x2.mul(lower(a), lower(b))));
-      v128.store(sum, f64x2.add(v128.load(sum, 16), f64x2.mul(lower(a + 8), lower(b + 8))), 16);
+      v128.store(sum, f64x2.add(v128.load(sum), f64x2.mul(promoted(a), promoted(b))));
+      v128.store(sum, f64x2.add(v128.load(sum, 16), f64x2.mul(promoted(a + 8), promoted(b + 8))), 16);
       a += 16;
       b += 16;
       sum += 32;

@@ -7,6 +7,7 @@ export * from "./codes";
 export * from "./combine";
 export * from "./delta";
 export * from "./dequantize";
+export * from "./divergence";
 export * from "./drop";
 export {
   countNonFiniteBF16,
