@@ -68,6 +68,21 @@ interface Exports
   ): void;
   addProducts(a: number, b: number, n: number, total: number): void;
   variance(table: number, count: number, n: number): void;
+  largest(table: number, count: number, n: number): void;
+  needed(table: number, count: number, n: number, threshold: number, agree: number): void;
+  unite(table: number, count: number, n: number, alone: number, shared: number): void;
+  scaleLines(
+    table: number,
+    count: number,
+    rows: number,
+    columns: number,
+    factors: number,
+    stride: number,
+    byColumn: boolean,
+  ): void;
+  importance(a: number, b: number, rows: number, columns: number, scratch: number): void;
+  addColumnProducts(a: number, b: number, rows: number, columns: number, sums: number): void;
+  rowProducts(a: number, b: number, rows: number, columns: number, sums: number): void;
   approach(a: number, b: number, n: number, step: number): void;
   selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
   countKeys(a: number, n: number, from: number, shift: number, bins: number, counts: number): void;

@@ -4,8 +4,10 @@
 export * from "./adamw";
 export * from "./blend";
 export * from "./codes";
+export * from "./combine";
 export * from "./delta";
 export * from "./dequantize";
+export * from "./divergence";
 export * from "./drop";
 export {
   countNonFiniteBF16,

@@ -1,4 +1,4 @@
-// Sums and maxima over the lanes of a vector, and counters in memory.
+// Sums and maxima over the lanes of a vector, conversions between float32 and float64, and counters in memory.
 
 @inline
 export function addLanes(sum: v128): f64 {
@@ -26,4 +26,17 @@ export function largestLane(x: v128): f32 {
 export function increment(counts: usize, key: u32): void {
   const at = counts + (<usize>key << 2);
   store<u32>(at, load<u32>(at) + 1);
+}
+
+/** Two float32 from an address on, as float64. */
+@inline
+export function promoted(at: usize): v128 {
+  return f64x2.promote_low_f32x4(v128.load64_zero(at));
+}
+
+/** Stores four float64 as float32. */
+@inline
+export function roundTo(at: usize, low: v128, high: v128): void {
+  const first = f32x4.demote_f64x2_zero(low);
+  v128.store(at, v128.shuffle<i64>(first, f32x4.demote_f64x2_zero(high), 0, 2));
 }

@@ -2,7 +2,6 @@
 import { elementCount } from "../../kit/index.js";
 import { defineOperation, type Value } from "../../tensor/expressions/index.js";
 import { defineCombination } from "../../tensor/measurements/index.js";
-import { onValues } from "../../tensor/streaming/index.js";
 import { onPair, type SliceMerge } from "./mergekit.js";
 import { defineMethod, type SourceRecipe, sourceField } from "./method.js";
 import { addedToBase } from "./operand.js";
@@ -14,17 +13,9 @@ export const importance = defineOperation("importance", {
   values: 2,
   fields: {},
   wholeRows: true,
-  apply: onValues((into, values, _, { length, columns }) => {
-    for (let at = 0; at < length; at += columns) {
-      const [p, q] = values.map((all) => softmax(all.subarray(at, at + columns)));
-      const divergence = (p as Float64Array).reduce(
-        (sum, x, i) => sum + x * Math.log(x / ((q as Float64Array)[i] as number)),
-        0,
-      );
-      for (let i = at; i < at + columns; i++)
-        into[i] = Math.abs((into[i] as number) - (values[1]?.[i] as number)) * divergence;
-    }
-  }),
+  scratch: (columns) => 16 * (columns + 1),
+  apply: ([a = 0, b = 0], _, { length, columns }, { kernels, scratch }) =>
+    kernels.wasm.importance(a, b, length / columns, columns, scratch),
 });
 
 /** Q2 + 1.5 (Q3 - Q1) */
@@ -63,14 +54,6 @@ export const arceeFusion = defineMethod({
     });
   },
 });
-
-/** Softmax of a row plus 1e-8, as mergekit takes it. */
-function softmax(row: Float32Array): Float64Array {
-  const most = row.reduce((x, y) => Math.max(x, y), Number.NEGATIVE_INFINITY);
-  const powers = Float64Array.from(row, (x) => Math.exp(x - most));
-  const sum = powers.reduce((x, y) => x + y, 0);
-  return powers.map((x) => x / sum + 1e-8);
-}
 
 /** One slice of a configuration of mergekit. */
 function fromMergekit(slice: SliceMerge): SourceRecipe | undefined {

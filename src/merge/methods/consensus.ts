@@ -1,24 +1,16 @@
 // Consensus: keeps the elements of summed changes that enough experts need, by their TALL masks.
 import { z } from "zod";
 import { defineOperation } from "../../tensor/expressions/index.js";
-import { onValues } from "../../tensor/streaming/index.js";
 import { defineMethod, expertFields, lambdaField } from "./method.js";
 import { mergeTaskVectors } from "./task-vectors.js";
 
 /** The sum of the values where at least `agree` of them are larger than `threshold` times the sum of the others, else 0. */
 export const needed = defineOperation("needed", {
   fields: { threshold: "size", agree: "count" },
-  apply: onValues((into, values, { threshold, agree }, { length }) => {
-    for (let i = 0; i < length; i++) {
-      let [sum, count] = [0, 0];
-      for (const value of values) sum += value[i] as number;
-      for (const value of values) {
-        const x = value[i] as number;
-        if (Math.abs(x) > threshold * Math.abs(sum - x)) count++;
-      }
-      into[i] = count >= agree ? sum : 0;
-    }
-  }),
+  apply: (buffers, { threshold, agree }, { length }, { kernels, table }) => {
+    kernels.counters(table, buffers.length).set(buffers);
+    kernels.wasm.needed(table, buffers.length, length, threshold, agree);
+  },
 });
 
 export const consensus = defineMethod({

@@ -1,6 +1,5 @@
 // MagMax: takes each element's change from the expert that changed it most.
 import { defineOperation } from "../../tensor/expressions/index.js";
-import { onValues } from "../../tensor/streaming/index.js";
 import { defineMethod, expertFields, weightField } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
@@ -8,15 +7,10 @@ import { resolveParameter } from "./parameter.js";
 /** The largest value by magnitude: of equal ones the last, as the authors' code has it. */
 export const largest = defineOperation("largest", {
   fields: {},
-  apply: onValues((into, values) => {
-    for (let i = 0; i < into.length; i++) {
-      for (const value of values) {
-        const x = value[i] as number;
-        // NaN stays, so that it is reported.
-        if (Math.abs(x) >= Math.abs(into[i] as number) || Number.isNaN(x)) into[i] = x;
-      }
-    }
-  }),
+  apply: (buffers, _, { length }, { kernels, table }) => {
+    kernels.counters(table, buffers.length).set(buffers);
+    kernels.wasm.largest(table, buffers.length, length);
+  },
 });
 
 /** Factor of the authors' script that merges eight tasks. */

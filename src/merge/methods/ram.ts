@@ -2,7 +2,6 @@
 import { z } from "zod";
 import { defineOperation, type Value, type Weight } from "../../tensor/expressions/index.js";
 import { defineCombination, type Signs } from "../../tensor/measurements/index.js";
-import { onValues } from "../../tensor/streaming/index.js";
 import { onBase, oneValue, type SliceMerge } from "./mergekit.js";
 import { defineMethod, expertFields, lambdaField, type Method, type SourceRecipe } from "./method.js";
 import { addedToBase, requireBase } from "./operand.js";
@@ -27,19 +26,11 @@ const about = {
  */
 export const unite = defineOperation("unite", {
   fields: { alone: "numberPerValue", shared: "number" },
-  apply: onValues((into, values, { alone, shared }, { length }) => {
-    for (let i = 0; i < length; i++) {
-      let [sum, count, last] = [0, 0, 0];
-      for (let k = 0; k < values.length; k++) {
-        const x = (values[k] as Float32Array)[i] as number;
-        if (x === 0) continue;
-        sum += x;
-        count++;
-        last = k;
-      }
-      into[i] = count === 0 ? 0 : count === 1 ? sum * (alone[last] as number) : (shared * sum) / count;
-    }
-  }),
+  apply: (buffers, { alone, shared }, { length }, { kernels, table, weights }) => {
+    kernels.counters(table, buffers.length).set(buffers);
+    kernels.doubles(weights, buffers.length).set(alone);
+    kernels.wasm.unite(table, buffers.length, length, weights, shared);
+  },
 });
 
 /** 1 + r min(shared / unique, alpha) of each expert, from what it changed and what it alone changed. */

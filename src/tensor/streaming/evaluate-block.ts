@@ -62,7 +62,7 @@ const buffersOf = ({ block, step, slots, shared, pool, inputs, operation }: Size
   scratch: 64,
   /** Of an operation: addresses and weights of its values, and what it needs besides. */
   table: inputs * 4,
-  weights: inputs * 4,
+  weights: inputs * 8,
   operation,
 });
 
@@ -96,7 +96,7 @@ function largestBlock(program: Program): Sizes {
       largest.step = Math.max(largest.step, Math.min(length, step));
       largest.pool = Math.max(largest.pool, poolNeeded(evaluation, 0));
       for (const operation of operationsOf(evaluation)) {
-        const scratch = declarationOf(operation).scratch?.(evaluation.columns) ?? 0;
+        const scratch = declarationOf(operation).scratch?.(evaluation.columns, operation.of.length) ?? 0;
         largest.inputs = Math.max(largest.inputs, operation.of.length);
         largest.operation = Math.max(largest.operation, scratch);
         if (operation.op === "whole-matrix") {

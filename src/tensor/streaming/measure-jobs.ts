@@ -187,22 +187,23 @@ export const gram: PayloadKind<GramJob, Float64Array> = {
     const byLine = (job: GramJob, axis: "rows" | "columns", begin: number, end: number) => {
       const columns = job.values[0]?.columns ?? 1;
       const pairs = job.values.flatMap((_, i) => job.values.slice(i).map((_, k) => [i, i + k] as const));
-      const products = new Float64Array((axis === "columns" ? columns : (end - begin) / columns) * pairs.length);
-      eachBlock(job, begin, end, (from, to) => {
-        const addresses = evaluator.sums(job.values, from, to);
-        const values = addresses.map((address) => evaluator.kernels.floats(address, to - from));
-        for (const [pair, [i, k]] of pairs.entries()) {
-          const [a, b] = [values[i] as Float32Array, values[k] as Float32Array];
-          for (let row = 0; row < to - from; row += columns) {
-            const first = axis === "columns" ? 0 : (from - begin + row) / columns;
-            for (let c = 0; c < columns; c++) {
-              const at = (axis === "columns" ? c : first) * pairs.length + pair;
-              products[at] = (products[at] as number) + (a[row + c] as number) * (b[row + c] as number);
-            }
+      const lines = axis === "columns" ? columns : (end - begin) / columns;
+      return kernels.borrow(() => {
+        const sums = pairs.map(() => kernels.allocate(8 * lines));
+        eachBlock(job, begin, end, (from, to) => {
+          const values = evaluator.sums(job.values, from, to);
+          const rows = (to - from) / columns;
+          for (const [pair, [i, k]] of pairs.entries()) {
+            const [a, b, sum] = [values[i] as number, values[k] as number, sums[pair] as number];
+            if (axis === "columns") kernels.wasm.addColumnProducts(a, b, rows, columns, sum);
+            else kernels.wasm.rowProducts(a, b, rows, columns, sum + (8 * (from - begin)) / columns);
           }
-        }
+        });
+        const found = sums.map((address) => kernels.doubles(address, lines));
+        return Float64Array.from({ length: lines * pairs.length }, (_, at) => {
+          return found[at % pairs.length]?.[Math.floor(at / pairs.length)] as number;
+        });
       });
-      return products;
     };
 
     return (job, begin, end) => (job.axis ? byLine(job, job.axis, begin, end) : whole(job, begin, end));

@@ -66,7 +66,7 @@ export interface Workspace {
   readonly kernels: Kernels;
   /** Space for an address of each value. */
   readonly table: number;
-  /** Space for a weight of each value. */
+  /** Space for a weight of each value, in float64. */
   readonly weights: number;
   readonly scratch: number;
 }
@@ -78,8 +78,8 @@ export interface Declaration<F extends Fields = Fields> {
   readonly fields: F;
   /** Whether it needs whole stored rows at once. */
   readonly wholeRows?: true;
-  /** Bytes of scratch memory for rows of this many elements. */
-  readonly scratch?: (columns: number) => number;
+  /** Bytes of scratch memory for rows of this many elements of so many values. */
+  readonly scratch?: (columns: number, values: number) => number;
   /** Computes a block in float32. `buffers` are addresses of the values; the result replaces the first. */
   readonly apply: (
     buffers: readonly number[],
@@ -102,6 +102,9 @@ export function onValues<F>(
 function declare<const F extends Fields>(declaration: Declaration<F>): Declaration<F> {
   return declaration;
 }
+
+/** Rows that are scaled at once, each by a factor of its own. */
+const SCALED_ROWS = 1024;
 
 /** Number of values of a 32-bit draw. */
 const DRAWS = 2 ** 32;
@@ -229,19 +232,30 @@ const GENERAL = {
   "scale-lines": declare({
     fields: { factors: "factors", axis: "axis", matrix: "count" },
     wholeRows: true,
-    apply: onValues((into, values, { factors, axis, matrix }, { index, length, columns }) => {
-      const lines = axis === "columns" ? columns : matrix / columns;
-      for (let i = 0; i < length; i++) {
-        const at = (index + i) % matrix;
-        let line = ((index + i - at) / matrix) * values.length * lines;
-        line += axis === "columns" ? at % columns : Math.floor(at / columns);
-        let sum = 0;
-        for (let k = 0; k < values.length; k++) {
-          sum += (factors[line + k * lines] as number) * ((values[k] as Float32Array)[i] as number);
+    scratch: (columns, values) => 4 * values * Math.max(columns, SCALED_ROWS),
+    apply: (buffers, { factors, axis, matrix }, { index, length, columns }, { kernels, table, scratch }) => {
+      const count = buffers.length;
+      const isByColumn = axis === "columns";
+      const lines = isByColumn ? columns : matrix / columns;
+      for (let at = 0; at < length; ) {
+        const within = (index + at) % matrix;
+        const rows = Math.min(
+          (length - at) / columns,
+          (matrix - within) / columns,
+          isByColumn ? Infinity : SCALED_ROWS,
+        );
+        const first = ((index + at - within) / matrix) * count * lines + (isByColumn ? 0 : within / columns);
+        const stride = isByColumn ? columns : rows;
+        const into = kernels.floats(scratch, count * stride);
+        for (let k = 0; k < count; k++) {
+          into.set(factors.subarray(first + k * lines, first + k * lines + stride), k * stride);
         }
-        into[i] = sum;
+        const from = at;
+        kernels.counters(table, count).set(buffers.map((buffer) => buffer + 4 * from));
+        kernels.wasm.scaleLines(table, count, rows, columns, scratch, stride, isByColumn);
+        at += rows * columns;
       }
-    }),
+    },
   }),
 
   /** The values of each matrix merged by a rule, with a number. The evaluator calls `mergeMatrix`, as it takes all rows. */
