@@ -10,7 +10,7 @@ type Project = { readonly folder: string };
 
 export const MODELS = {
   async card({ folder, source, base }: Project & Input<"inspect">): Promise<Model> {
-    const { allTensors: _, ...found } = await inspect(source, { folder });
+    const { allTensors: _, warnings: _warnings, ...found } = await inspect({ source }, { folder });
     const problems = base === null || base === source ? [] : await problemsWith(source, base, folder);
     return { ...found, problems };
   },
