@@ -8,6 +8,7 @@ import type { Step } from "../merge/index.js";
 import { type Measured, measurementsOf, Resolver } from "../tensor/expressions/index.js";
 import { type MeasureGates, measureAll } from "../tensor/measurements/index.js";
 import { type BlendOptions, placeBlends, placementOf } from "./blends.js";
+import { measureGates } from "./gates.js";
 import type { Decoder } from "./model/decoder-graph.js";
 import { locateWeights } from "./model/weight-names.js";
 import type { ModelSource } from "./model-source.js";
@@ -23,8 +24,8 @@ export interface BoundWeights {
   readonly notes: readonly string[];
 }
 
-/** Runs the models of a recipe, which are bound here, too. */
-const gates: MeasureGates = async (...args) => (await import("./gates.js")).measureGates(...args);
+/** Runs the models of a recipe, which are bound here, too: so it is looked up when it is called. */
+const gates: MeasureGates = (...args) => measureGates(...args);
 
 type Bindable = Pick<Decoder, "spec" | "weights">;
 
