@@ -26,7 +26,6 @@ export {
 export { type Heatmap, heatmapSvg } from "./heatmap.js";
 export { probabilityText } from "./lead.js";
 export { lossPage } from "./loss-page.js";
-export { type MergePicture, mergePicture } from "./merge-picture.js";
 export { formatTick, pageWithData, reportPage } from "./page.js";
 export { pageMarkdown } from "./page-markdown.js";
 export { type ProgressDisplay, type ShownProgress, SILENT, showProgress } from "./progress.js";

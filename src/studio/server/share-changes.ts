@@ -2,8 +2,8 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { type Figure, layerGrid, ownClass } from "../../figures/index.js";
-import { formatPercent } from "../../kit/printing/index.js";
-import { changeOf, comparedChanges, hasDefaultLayers } from "../../merge/index.js";
+import { formatPercent, formatRanges } from "../../kit/printing/index.js";
+import { changeOf, comparedChanges, hasDefaultLayers, whereChanged } from "../../merge/index.js";
 import { readJobs, readResult } from "../jobs/jobs.js";
 import { fingerprintsOf } from "../models/fingerprints.js";
 import { PRIVATE_FOLDER } from "../project/project.js";
@@ -69,14 +69,12 @@ export async function changesOf(project: string, { base, experts }: Settings): P
         },
       ];
     });
+    const names = page.experts.map((name) => {
+      const source = input.experts.find((one) => one.name === name)?.source;
+      return experts.find((one) => one.source === source)?.name ?? name;
+    });
     return {
-      finding: comparedChanges(
-        page,
-        page.experts.map((name) => {
-          const source = input.experts.find((one) => one.name === name)?.source;
-          return experts.find((one) => one.source === source)?.name ?? name;
-        }),
-      ),
+      finding: `${whereChanged(page, names, formatRanges)} ${comparedChanges(page, names)}`.trim(),
       grids: measured.map(({ grid }) => grid),
       taken: measured,
     };

@@ -4,15 +4,8 @@ import { mkdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { flipsFigure } from "../../experiment/report/index.js";
-import {
-  type Figure,
-  type MergePicture,
-  mergePicture,
-  type Page,
-  reportPage,
-  right,
-  type Section,
-} from "../../figures/index.js";
+import { type Figure, type Page, reportPage, right, type Section } from "../../figures/index.js";
+import { type MergePicture, mergePicture } from "../../figures/picture/index.js";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
 import { type LayergraftError, OutputError, usageError, VERSION } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";

@@ -2,12 +2,12 @@
 // 1200 by 630 pixels, in the light colours of all pages, as attributes that every program reads.
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { wrapped } from "../kit/printing/index.js";
-import type { Bars } from "./figures.js";
-import { scoreText } from "./lead.js";
-import { placeOn, scoreAxis } from "./scores.js";
-import { element, escaped, textWidth } from "./svg.js";
-import { formatSpan } from "./table.js";
+import { wrapped } from "../../kit/printing/index.js";
+import type { Bars } from "../figures.js";
+import { scoreText } from "../lead.js";
+import { placeOn, scoreAxis } from "../scores.js";
+import { element, escaped, textWidth } from "../svg.js";
+import { formatSpan } from "../table.js";
 
 export interface MergePicture {
   readonly title: string;
