@@ -45,6 +45,7 @@ describe("where experts changed", () => {
     expect(whereChanged(data([50, 50], [50, 50]), ["a", "b"], ranges)).toMatch(
       /100% of their changes are in the same layers, so a swap loses much of what one changed/,
     );
+    expect(whereChanged(data([90, 0], [0, 70]), ["a", "b"], ranges)).toContain("None of their changes are");
     expect(whereChanged(data([70, 30], [30, 70]), ["a", "b"], ranges)).toContain("60% of their changes");
     expect(whereChanged(data([90, 30], [0, 70]), ["a", "b"], ranges)).toMatch(/25% .* keeps most of what both changed/);
   });

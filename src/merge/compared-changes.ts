@@ -108,5 +108,5 @@ export function whereChanged(
       : shared < MANY
         ? "so a swap keeps most of what both changed"
         : "so a swap loses much of what one changed: try a soup or TIES, too";
-  return `${where} ${percent(shared)} of their changes are in the same layers, ${so}.`;
+  return `${where} ${shared < 0.005 ? "None" : percent(shared)} of their changes are in the same layers, ${so}.`;
 }

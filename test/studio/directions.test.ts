@@ -97,6 +97,14 @@ describeInBrowser("text from right to left", () => {
     await expectInOrder("evaluate");
   });
 
+  it("leaves numbers where they are in experiments, commands and activity", { timeout: 60_000 }, async () => {
+    for (const view of ["Experiments", "Commands", "Activity"]) {
+      await page.getByRole("link", { name: view, exact: true }).click();
+      await page.getByRole("heading").first().waitFor();
+      await expectInOrder(view.toLowerCase());
+    }
+  });
+
   it("leaves numbers where they are in the shared page", { timeout: 60_000 }, async () => {
     await page.getByRole("link", { name: "Write", exact: true }).click();
     await expectInOrder("write");

@@ -128,7 +128,7 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
           sources={towers.map(({ source }) => source)}
           onChange={(text) => recipe.edit(text, true)}
         />
-        {value && "merge_method" in value ? (
+        {read && "merge_method" in read ? (
           <Notice kind="caution" text="This is a mergekit configuration.">
             <Button
               text="Convert to a recipe"
