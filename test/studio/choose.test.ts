@@ -177,6 +177,7 @@ describeInBrowser("choosing layers", () => {
       if (value === "revert") expect(messages[0]).toMatch(/ are all missing/);
       else if (value === "moe") expect(messages[0]).toMatch(/positive_prompts: is missing/);
       else if (value === "aim") expect(messages[0]).toMatch(/^base-inputs does not exist/);
+      else if (value === "harc") expect(messages[0]).toMatch(/its layers have no experts/);
       else if (value === "transplant") expect(messages[0]).toMatch(/has no tokenizer\.json/);
       else expect([value, messages]).toEqual([value, []]);
     }
