@@ -233,6 +233,8 @@ async function changedElsewhere(to: string): Promise<Unsaved> {
 
 /** Saves the text over what is on the disk. */
 export async function keepMine(): Promise<void> {
+  // A save that is under way would set the version back to the one that it began with.
+  await settle();
   const now = state.peek();
   if (now.is === "unsaved" && now.why.theirs !== undefined) {
     state.value = { ...now, stored: { ...now.stored, version: now.why.theirs?.version ?? null } };
