@@ -216,7 +216,8 @@ async function save(): Promise<void> {
     const why = isOf(error, "conflict")
       ? await changedElsewhere(to)
       : { message: `${to} is not saved. ${(error as Error).message}` };
-    state.value = { is: "unsaved", name: to, stored: now.stored, why };
+    // A person may have chosen a version meanwhile, which the next save takes.
+    if (state.peek() === now) state.value = { is: "unsaved", name: to, stored: now.stored, why };
   }
   await runCheck();
 }
@@ -233,8 +234,6 @@ async function changedElsewhere(to: string): Promise<Unsaved> {
 
 /** Saves the text over what is on the disk. */
 export async function keepMine(): Promise<void> {
-  // A save that is under way would set the version back to the one that it began with.
-  await settle();
   const now = state.peek();
   if (now.is === "unsaved" && now.why.theirs !== undefined) {
     state.value = { ...now, stored: { ...now.stored, version: now.why.theirs?.version ?? null } };
