@@ -109,7 +109,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
     ...["TASK_FAMILIES", "taskFileOf"],
   ],
-  export: ["EXPORT_FORMATS", "FILE_TYPE_NAMES"],
+  export: ["EXPORT_FORMATS"],
   "export/llama": [],
 };
 

@@ -14,7 +14,6 @@ import {
 } from "../evaluate/index.js";
 import type { Score } from "../evaluate/scoring/index.js";
 import { type Item, protocolId, type Task } from "../evaluate/tasks/index.js";
-import { FILE_TYPE_NAMES } from "../export/index.js";
 import { right } from "../figures/index.js";
 import { type Progress, RecipeError } from "../kit/index.js";
 import { plural } from "../kit/printing/index.js";
@@ -23,6 +22,7 @@ import { sourceField } from "../merge/index.js";
 import { BACKEND_WORDS, evaluateTasks, openBackend, opensModel, taskData, tasksOf } from "./evaluate-run.js";
 import type { EvalInput } from "./inputs.js";
 import { Model, type ModelInput } from "./model.js";
+import { backendFields, MODEL_FLAGS, samplingFields, templateFields } from "./model-fields.js";
 import { MergePlan } from "./plan-merge.js";
 import {
   type Controls,
@@ -46,6 +46,9 @@ const countField = (description: string, unset?: string) =>
     .meta(unset === undefined ? { description } : { description, unset });
 const flag = (description: string) => z.boolean().optional().meta({ description });
 
+const { type, providers } = backendFields();
+const { temperature, topK, topP, generationConfig } = samplingFields(0);
+
 export const evalSchema = z.strictObject({
   source: sourceField(
     "FOLDER, FOLDER+ADAPTER, a recipe or .gguf file, or a model on the hub; for a server, its name for the model or the model's folder",
@@ -65,23 +68,10 @@ export const evalSchema = z.strictObject({
     .optional()
     .meta({ description: "BLEU tokenizer", unset: "by language" }),
   maxNewTokens: z.int().min(0).optional().meta({ description: "maximum tokens of an answer", unset: "the protocol's" }),
-  temperature: z
-    .number()
-    .min(0, "must be a number from 0 to 10")
-    .max(10, "must be a number from 0 to 10")
-    .default(0)
-    .meta({ description: "temperature; 0 takes the most likely token" }),
-  topK: countField("sample from the k most likely tokens"),
-  topP: z
-    .number()
-    .min(0, "must be a number from 0 to 1")
-    .max(1, "must be a number from 0 to 1")
-    .optional()
-    .meta({ description: "sample from the most likely tokens up to this total probability" }),
-  generationConfig: z
-    .boolean()
-    .optional()
-    .meta({ description: "follow the settings of generation_config.json, such as repetition_penalty" }),
+  temperature,
+  topK,
+  topP,
+  generationConfig,
   repeats: countField("sampled answers per item, averaged", "1"),
   out: namedField("folder", "folder for results, samples and answers").optional(),
   skipUnanswered: z
@@ -109,15 +99,9 @@ export const evalSchema = z.strictObject({
   retries: z.int().min(0).optional().meta({ description: "retries on transient errors", unset: "6" }),
   startTimeout: secondsField("seconds to wait for the server to start", "900"),
   apiKeyEnv: z.string().optional().meta({ description: "environment variable with the server's API key" }),
-  templateVariables: z
-    .record(z.string(), z.unknown())
-    .optional()
-    .meta({ description: `variables of the chat template, such as '{"enable_thinking": false}'` }),
-  type: z.enum(FILE_TYPE_NAMES).optional().meta({ description: "encoding of the weights in llama.cpp", unset: "q8_0" }),
-  providers: z
-    .array(z.string())
-    .optional()
-    .meta({ description: "ONNX Runtime providers in order of preference, such as cuda cpu" }),
+  ...templateFields,
+  type,
+  providers,
 });
 
 type Input = z.output<typeof evalSchema>;
@@ -210,6 +194,7 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
       "Engine:": ["threads", "type", "providers"],
     },
     flags: {
+      ...MODEL_FLAGS,
       tasks: {
         ...{ short: "t", value: "names", read: "list" },
         help: "comma-separated tasks: mgsm_sw, a suite such as paper, or a .yaml file",
@@ -217,13 +202,6 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
       protocols: { flag: "protocol", value: "names", read: "list" },
       data: { short: "d" },
       tokenize: { value: "name", explains: true },
-      temperature: { value: "t" },
-      topK: { value: "k" },
-      topP: { value: "p" },
-      generationConfig: {
-        flag: "no-generation-config",
-        help: "ignore the settings of generation_config.json, such as repetition_penalty (end tokens still count)",
-      },
       python: { value: "path" },
       codeTimeout: { value: "seconds" },
       backend: { short: "b", value: "backend" },
@@ -231,12 +209,6 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
       timeout: { value: "seconds" },
       startTimeout: { value: "seconds" },
       apiKeyEnv: { value: "name" },
-      templateVariables: { flag: "chat-template-kwargs", value: "json", read: "json" },
-      type: { value: "type" },
-      providers: {
-        ...{ flag: "provider", value: "name..." },
-        help: "ONNX Runtime providers in order of preference, such as cuda cpu",
-      },
     },
     detail: ({ detail }) => detail,
     json: ({ results }) => results,
