@@ -62,8 +62,6 @@ const main = {
           name: "commands",
           test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed|advice))\.ts$/,
         },
-        { name: "merge-commands", test: /src\/cli\/shared\/(merge-run|recipe-flags|push|hub-access)\.ts$/ },
-        { name: "verbs", test: /src\/verbs\/(plan-merge|push|options)\.ts$/ },
         // A command loads its own verb, and not those that other rooms load with it.
         {
           name: verbChunk,
@@ -79,6 +77,8 @@ const main = {
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },
         { name: "merge", test: /src\/(merge\/(recipe|plan|methods|output)|figures\/strip)/ },
+        { name: "merge-commands", test: /src\/cli\/shared\/(merge-run|recipe-flags|push|hub-access)\.ts$/ },
+        { name: "verbs", test: /src\/verbs\/(plan-merge|push|options)\.ts$/ },
       ],
     },
   },
