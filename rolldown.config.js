@@ -22,7 +22,7 @@ const external = Object.keys({ ...dependencies, ...optionalDependencies }).filte
 const inputOf = (names) => Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
 
 /** A verb and what it shows are one chunk. @param {string} file */
-const verbChunk = (file) => `verb-${/([\w-]+?)(-show)?\.ts$/.exec(file)?.[1]}`;
+const verbChunk = (file) => `verb-${/([\w-]+?)(-show|-run)?\.ts$/.exec(file)?.[1]}`;
 
 const common = {
   platform: "node",
@@ -62,11 +62,13 @@ const main = {
           name: "commands",
           test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed|advice))\.ts$/,
         },
+        { name: "merge-commands", test: /src\/cli\/shared\/(recipe-flags|push|hub-access)\.ts$/ },
+        { name: "verbs", test: /src\/verbs\/(plan-merge|options|merge|merge-show|verb)\.ts$/ },
         // A command loads its own verb, and not those that other rooms load with it.
         {
           name: verbChunk,
           debugName: "a verb",
-          test: /src\/verbs\/(extract|measure|neurons|sources|suggest|train|train-show|train-preview|hand-over|verify)\.ts$/,
+          test: /src\/verbs\/(analyze|analyze-show|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|model|model-fields|neurons|push|revert|score|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify)\.ts$/,
           includeDependenciesRecursively: false,
         },
         {
@@ -74,11 +76,12 @@ const main = {
           test: /src\/merge\/card\/(card-report|sentences|open-check)\.ts$/,
           includeDependenciesRecursively: false,
         },
+        // The list of all verbs reads each, so nothing that a verb needs is beside it.
+        { name: "all-verbs", test: /src\/verbs\/all\.ts$/, includeDependenciesRecursively: false },
+        { name: "analysis", test: /src\/merge\/analysis\//, includeDependenciesRecursively: false },
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },
         { name: "merge", test: /src\/(merge\/(recipe|plan|methods|output)|figures\/strip)/ },
-        { name: "merge-commands", test: /src\/cli\/shared\/(merge-run|recipe-flags|push|hub-access)\.ts$/ },
-        { name: "verbs", test: /src\/verbs\/(plan-merge|push|options)\.ts$/ },
       ],
     },
   },

@@ -177,17 +177,24 @@ const RUN = "What to train, from which base, on which data: the fields of a run 
 const [{ recipeJsonSchema }, { planJsonSchema }, { VERBS, verbJsonSchema }] = await Promise.all(
   ["merge", "experiment", "verbs/shared"].map(load),
 );
+/** @param {string} name */
+const isMethod = (name) => name in /** @type {object} */ (recipeJsonSchema().$defs);
+/** A verb of a method takes the fields of its recipe. @param {string} name */
+const methodInput = (name) =>
+  `/** What \`${name}\` takes. */\nexport type ${pascal(name)}Input = Omit<${pascal(name)}Recipe, "method" | keyof OutputFields> &\n  Omit<MergeInput, "recipe" | "seed" | "allowCode" | "asMergekit">;`;
 const sections = [
   'import type { DataInput } from "../train/data/declaration.js";',
   SHARED,
   ...namedTypes(recipeJsonSchema()),
   ...recipeTypes(recipeJsonSchema()),
   .../** @type {{ name: string }[]} */ (VERBS).map((verb) =>
-    fileType(
-      unfolded(verbJsonSchema(verb)),
-      verb.name === "train" ? "RunInput" : `${pascal(verb.name)}Input`,
-      verb.name === "train" ? RUN : `What \`${verb.name}\` takes.`,
-    ),
+    isMethod(verb.name)
+      ? methodInput(verb.name)
+      : fileType(
+          unfolded(verbJsonSchema(verb)),
+          verb.name === "train" ? "RunInput" : `${pascal(verb.name)}Input`,
+          verb.name === "train" ? RUN : `What \`${verb.name}\` takes.`,
+        ),
   ),
 ];
 writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);

@@ -35,11 +35,14 @@ function section({ name, title, summary, formula, reference, fields, entryFields
     `**${title}.** ${summary}`,
     `\`\`\`text\n${formula}\n\`\`\``,
     `${reference}.`,
+    // Folded: the page has dozens of methods, and a phone shows little at a time.
+    "<details><summary>Example and fields</summary>",
     `\`\`\`yaml\n${stringify(example).trimEnd()}\n\`\`\``,
     table(fields),
     ...(entryFields.length > 0
       ? ["An entry of the list is a source, or a mapping of `model` and", table(entryFields)]
       : []),
+    "</details>",
   ].join("\n\n");
 }
 

@@ -195,16 +195,19 @@ export async function pythonModule() {
   const functions = VERBS.map((/** @type {any} */ verb) =>
     functionOf(verb, verbJsonSchema(verb), exported.get(verb.function ?? verb.name), results, inputs),
   );
-  const names = VERBS.map((/** @type {any} */ verb) => snake(verb.function ?? verb.name));
+  const names = VERBS.flatMap((/** @type {any} */ verb) => {
+    const name = snake(verb.function ?? verb.name);
+    return verb.streams ? [name, `${name}_stream`] : [name];
+  });
   const errors = errorClasses(library);
   const verbs = `"""The verbs of layergraft, as functions. Written by python/module.js from their schemas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
-from ._call import OnProgress, Result, call
+from ._call import OnProgress, Result, call, stream
 
 Source: TypeAlias = "str | Mapping[str, Any]"
 """A folder, FOLDER+ADAPTER, the name of a model on the hub, or a recipe."""
@@ -301,12 +304,22 @@ ${described.join("\n")}
 Returns:
     ${type}
 `;
+  const stream = verb.streams
+    ? `
+
+def ${snake(name)}_stream(
+${[...first.map(parameter), "    *,", ...[...rest, ...options].map(parameter)].join("\n")}
+) -> Iterator[str]:
+    """Parts of the text as they are made. Arguments are those of \`${snake(name)}\`; leaving the loop ends the work."""
+    return stream(${quote(verb.name)}, {${entries([...first, ...rest])}}, {${entries(options)}})
+`
+    : "";
   return `def ${snake(name)}(
 ${[...first.map(parameter), "    *,", ...[...rest, ...options].map(parameter), "    on_progress: OnProgress | bool | None = None,"].join("\n")}
 ) -> ${type}:
 ${docstring(text, "    ")}
     return cast(${quote(type)}, call(${quote(verb.name)}, {${entries([...first, ...rest])}}, {${entries(options)}}, on_progress))
-`;
+${stream}`;
 }
 
 /** A field's meaning, with its default. @param {Schema} schema */

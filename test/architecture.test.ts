@@ -94,39 +94,32 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
   "merge/analysis": [
     // Of an analysis that is there.
     ...["changedRowsOf", "mostChangedRows", "overlapOf", "pageData", "suggestRecipes", "trainingSentences"],
-    "columnName",
   ],
   "merge/extract": [],
-  "merge/output": ["cloneFile", "pushNotes", "writeNotes"],
+  "merge/output": ["cloneFile", "pushLines"],
   evaluate: [
-    ...["BLEU_TOKENIZERS", "HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
-    ...["ownPrompt", "progressDetail", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
-    ...["scoreNotes", "scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
+    ...["HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
+    ...["ownPrompt", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
+    ...["scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
   ],
   // What is found in results that are there.
   "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "leadOf"],
-  "evaluate/scoring": ["turned"],
+  "evaluate/scoring": ["averageRepeats", "turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
     ...["TASK_FAMILIES", "taskFileOf"],
   ],
-  export: ["ENCODING_NAMES", "EXPORT_FORMATS", "FILE_TYPE_NAMES"],
-  "export/llama": ["BACKENDS"],
+  export: ["EXPORT_FORMATS"],
+  "export/llama": [],
 };
 
 /** What verbs that are not values yet leave to files: a verb that becomes one takes its names away here. */
 const LEFT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands/compare-command.ts": ["compareResults", "ratingPage", "tallyRatings"],
   "cli/commands/doctor-command.ts": ["installLlama", "loadLibrary"],
-  "cli/commands/eval-command.ts": [
-    ...["hubLoader", "loadTasks", "missingTokenizer", "modelBackend", "openTasks", "withoutLogin", "writeHubScores"],
-  ],
-  "cli/shared/merge-run.ts": ["measuredOwnership", "pinsOfRun", "sourceLabels"],
+  "cli/commands/eval-command.ts": ["writeHubScores"],
   "cli/shared/push.ts": ["checkPush"],
-  "experiment/steps/items.ts": ["hubLoader", "openTasks"],
-  "experiment/steps/model-pool.ts": ["executePlan", "modelBackend", "openLlama", "openServed"],
-  "experiment/steps/run-evaluation.ts": ["averageRepeats", "evaluate", "openSandbox"],
-  "studio/jobs/evaluate.ts": ["hubLoader", "openTasks"],
+  "experiment/steps/model-pool.ts": ["modelBackend", "openLlama", "openServed"],
   "studio/server/evaluations.ts": ["compareResults", "loadLibrary"],
   "studio/server/operations.ts": ["openTasks", "ratingPage", "tallyRatings"],
   "studio/server/project-finding.ts": ["compareResults", "together"],

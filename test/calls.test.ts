@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { extract } from "../src/verbs/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { writeScripted } from "./support/engine.js";
 
 const CALLS = join(import.meta.dirname, "..", "dist/calls/main.js");
 
@@ -45,6 +46,17 @@ test("a verb gives what its function gives, with its progress", async () => {
     readFileSync(join(folder, out, "adapter_model.safetensors")),
   );
   expect(called?.equals(written as Buffer)).toBe(true);
+});
+
+test("a verb that streams sends the parts of its answer, and others refuse to", async () => {
+  const source = await writeScripted(join(folder, "scripted"), { c: "x", x: "ab", ab: "!" }, { template: false });
+  const input = { source, prompts: ["c"], backend: "engine", maxNewTokens: 4, stop: ["!"] };
+  const { status, events, last } = await call({ verb: "generate", input, options: {}, progress: false, parts: true });
+  const parts = events.flatMap((event) => ("part" in event ? [event.part] : []));
+  expect({ status, text: parts.join(""), count: parts.length }).toEqual({ status: 0, text: "xab", count: 2 });
+  expect(last?.result).toMatchObject({ model: "scripted", answers: [{ prompt: "c", text: "xab", finish: "stop" }] });
+  const refused = await call({ verb: "extract", input: {}, options: {}, progress: false, parts: true });
+  expect(refused.last?.error).toMatchObject({ code: "usage", message: "extract has no parts to stream." });
 });
 
 test("options are checked as the library checks them", async () => {

@@ -117,7 +117,7 @@ describe("generate", () => {
         /^error: enable_thinkin is not read by .* thinker; did you mean enable_thinking\?$/m,
       ],
       ['{"deep": 1}', /^error: deep is not read by the chat template of thinker; leave it out$/m],
-      ["[1]", /is invalid\. It must be a JSON object\.$/m],
+      ["[1]", /is invalid\. It must be a mapping, not a list\.$/m],
     ] as const) {
       const args = ["generate", at("thinker"), "--chat", "-p", "a", "-q", "--chat-template-kwargs", given];
       expect((await layergraft(args, { cwd: root })).stderr).toMatch(message);
@@ -310,7 +310,7 @@ describe("what cannot be", () => {
     );
     writeFileSync(at("empty.txt"), "");
     await refused(["generate", model, "--prompts", at("empty.txt")], "usage", /empty\.txt has no prompts\.$/);
-    await refused(["generate", model, "-p", "c", "--system", "x"], "usage", /^--system needs --chat$/);
+    await refused(["generate", model, "-p", "c", "--system", "x"], "usage", /^system needs chat, which applies/);
     await refused(["generate", model, "-p", "", "--no-bos"], "usage", /^prompt 1 is empty; give at least one token/);
     await refused(["score", model], "usage", /^Missing a text to score\. Pass --ids FILE or --prompt TEXT\.$/);
     await refused(["score", model, "-p", "c"], "usage", /^--prompt needs --continuation TEXT or --top N\.$/);

@@ -231,7 +231,7 @@ describe("text", () => {
 
   async function answer(engine: Engine, stop: readonly string[], maxNewTokens = 20) {
     const pieces: string[] = [];
-    const onText = (_: number, text: string) => pieces.push(text);
+    const onText = (text: string) => pieces.push(text);
     const [found] = await engine.generate([[start as number]], { maxNewTokens, stop, onText });
     return { ...found, pieces };
   }
@@ -307,7 +307,7 @@ describe("text", () => {
     const found = await engine.generate(prompts, {
       maxNewTokens: 20,
       stop: ["!"],
-      onText: (prompt, text) => {
+      onText: (text, prompt) => {
         told[prompt] += text;
       },
       onDone: (prompt) => done.push(prompt),

@@ -1,8 +1,8 @@
 // layergraft export as users run it, and exportModel of the library.
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { exportModel } from "../src/verbs/index.js";
+import { exportModel, planMerge } from "../src/verbs/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, layergraft } from "./support/command.js";
 import { writeTinyTokenizer } from "./support/export-fixtures.js";
@@ -47,7 +47,7 @@ test("writes a Modelfile for Ollama beside it", async () => {
 test("the library writes the same bytes, with a digest that changes with the model and the type", async () => {
   const recipe = { method: "soup", models: ["one", "two"] } as const;
   const write = (source: string | typeof recipe, type: "f16" | "q8_0", out: string) =>
-    exportModel({ source, type, out, folder });
+    exportModel({ source, type, out }, { folder });
   const made = await write(recipe, "f16", "library.gguf");
   expect(readFileSync(made.out).equals(readFileSync(join(folder, "model.gguf")))).toBe(true);
   const digests = [made.digest];
@@ -68,14 +68,39 @@ test("writes a folder for transformers.js, as the library does", async () => {
   const { stdout, status } = await run("recipe.yaml", "--format", "onnx", "--out", "onnx", "--json", "--quiet");
   expect(status).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ family: "Llama", type: "q8", out: join(folder, "onnx"), warnings: [] });
-  const made = await exportModel({ source: "recipe.yaml", format: "onnx", out: "library-onnx", folder });
+  const made = await exportModel({ source: "recipe.yaml", format: "onnx", out: "library-onnx" }, { folder });
   expect(made.digest).toBe(JSON.parse(stdout).digest);
   for (const file of ["model_quantized.onnx", "model_quantized.onnx_data"]) {
     const [left, right] = ["onnx", "library-onnx"].map((out) => readFileSync(join(folder, out, "onnx", file)));
     expect(left?.equals(right as Buffer)).toBe(true);
   }
-  const wrong = exportModel({ source: "one", format: "onnx", type: "q8_0", out: "x", folder });
+  const wrong = exportModel({ source: "one", format: "onnx", type: "q8_0", out: "x" }, { folder });
   await expect(wrong).rejects.toThrow(/type q8_0 is not a type of onnx. Choose one of fp32, fp16, q8, q4/);
+});
+
+test("writes a folder for transformers, the bytes of a merge", async () => {
+  const { stdout, status } = await run(
+    "recipe.yaml",
+    "--format",
+    "hf",
+    "--type",
+    "float16",
+    "--out",
+    "hf",
+    "--json",
+    "-q",
+  );
+  expect({ status, found: JSON.parse(stdout) }).toMatchObject({
+    status: 0,
+    found: { architecture: "Llama", type: "float16", resumed: false, encodings: { F16: { tensors: 21 } } },
+  });
+  const plan = await planMerge({ method: "soup", models: ["one", "two"], dtype: "float16" }, { folder });
+  await plan.write({ out: join(folder, "merged") });
+  const made = await exportModel({ source: plan, format: "hf", out: "of-plan" }, { folder });
+  const [asked, merged, ofPlan] = ["hf", "merged", made.out].map((out) =>
+    readFileSync(join(resolve(folder, out), "model.safetensors")),
+  );
+  expect([asked?.equals(merged as Buffer), ofPlan?.equals(merged as Buffer)]).toEqual([true, true]);
 });
 
 test.each([
@@ -85,6 +110,8 @@ test.each([
   [["one", "--out", "x", "--type", "q4"], /type q4 is not a type of gguf. Choose one of f32, /],
   [["one", "--out", "x", "--format", "onnx", "--type", "q8_0"], /not a type of onnx. Choose one of fp32, fp16, q8, q4/],
   [["one", "--out", "x", "--format", "onnx", "--resume"], /onnx exports cannot be resumed. Repeat it without resume./],
+  [["one", "--out", "x", "--format", "hf", "--tensor-type", "a=f16"], /hf has no encodings of single tensors/],
+  [["one", "--out", "x", "--format", "onnx", "--ollama"], /ollama is for gguf, not for onnx/],
   [["one", "--out", "one", "--format", "onnx"], /one is one of the inputs/],
 ])("export %j is refused", async (args, reason) => {
   const { stderr, status } = await run(...args);

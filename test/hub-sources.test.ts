@@ -52,7 +52,7 @@ const cacheOf = (name: string) => join(home, "hub", `models--org--${name}`);
 describe("headers", () => {
   it("are all that inspect reads, and give what a folder gives", async () => {
     const outcome = await run(["inspect", "org/task", "--json"]);
-    expect(outcome.stderr).toBe("");
+    expect(outcome.stderr).toMatch(/^note: \S+ kB of weights are on the hub.*\n$/);
     expect(outcome.status).toBe(DONE);
     const { tensors: _, ...local } = JSON.parse((await run(["inspect", "task", "--json"])).stdout);
     const remote = JSON.parse(outcome.stdout);
@@ -97,7 +97,7 @@ describe("headers", () => {
 
   it("come from revisions and subfolders", async () => {
     const outcome = await run(["inspect", "org/nested/experts/one@v1.0"]);
-    expect(outcome.stderr).toBe("");
+    expect(outcome.stderr).toMatch(/^note: \S+ kB of weights are on the hub.*\n$/);
     expect(outcome.stdout).toMatch(/^org\/nested\/experts\/one\n/);
     const missing = await run(["inspect", "org/nested/experts/two@v1.0"]);
     expect(missing.status).toBe(FAILED);
@@ -183,7 +183,9 @@ describe("--download", () => {
     renameSync(at("language"), at("org/task"));
     hub.requests = [];
     const outcome = await run(["inspect", "org/task"]);
-    expect(outcome.stdout).toMatch(/note +org\/task is read from the folder of that name; write hub:org\/task for the/);
+    expect(outcome.stderr).toMatch(
+      /^note: org\/task is read from the folder of that name; write hub:org\/task for the/,
+    );
     expect(hub.requests).toEqual([]);
     expect((await run(["inspect", "hub:org/task"])).stdout).toMatch(/^org\/task\n/);
     expect(hub.requests.length).toBeGreaterThan(0);
@@ -254,7 +256,7 @@ describe("refusals", () => {
     hub.refusals = [{ status: 429, retryAfter: "2" }];
     const outcome = await run(["inspect", "org/task"]);
     expect(outcome.status).toBe(DONE);
-    expect(outcome.stderr).toBe("waiting 2.0 s for the hub\n");
+    expect(outcome.stderr).toMatch(/^waiting 2.0 s for the hub\nnote: \S+ kB of weights .*\n$/);
   });
 
   it("that ask for a pause get it, unless it is long", async () => {

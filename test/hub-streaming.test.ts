@@ -177,8 +177,8 @@ describe("without the command line", () => {
     await plan.write({ out: at("library-swap") });
     expect(digests("library-swap")).toEqual(await swappedHere());
     expect((await verify({ model: at("library-swap") })).verified).toBe(true);
-    expect((await diff("org/task", at("task"))).identical).toBe(true);
-    expect((await inspect("org/task")).layers).toBe(LAYERS);
+    expect((await diff({ a: "org/task", b: at("task") })).identical).toBe(true);
+    expect((await inspect({ source: "org/task" })).layers).toBe(LAYERS);
     const kept = readdirSync(home, { recursive: true }).filter((name) => String(name).endsWith(".safetensors"));
     expect(kept).toEqual([]);
   });

@@ -16,8 +16,14 @@ export const sameFields: [
   Same<keyof written.MeasureInput, keyof inferred.MeasureInput>,
   Same<keyof written.NeuronsInput, keyof inferred.NeuronsInput>,
   Same<keyof written.VerifyInput, keyof inferred.VerifyInput>,
+  Same<keyof written.EvalInput, keyof inferred.EvalInput>,
+  Same<keyof written.MergeInput, keyof inferred.MergeInput>,
+  Same<keyof written.SwapInput, keyof inferred.SwapInput>,
+  Same<keyof written.SoupInput, keyof inferred.SoupInput>,
+  Same<keyof written.RevertInput, keyof inferred.RevertInput>,
+  Same<keyof written.TransplantInput, keyof inferred.TransplantInput>,
   Same<keyof writtenPlan.PlanInput, keyof inferredPlan.PlanInput>,
-] = [true, true, true, true, true, true, true, true, true];
+] = [true, true, true, true, true, true, true, true, true, true, true, true, true, true, true];
 
 export const taken = (recipe: written.RecipeInput, run: written.RunInput, plan: writtenPlan.PlanInput) =>
   [recipe, run, plan] satisfies [inferred.RecipeInput, inferred.RunInput, inferredPlan.PlanInput];

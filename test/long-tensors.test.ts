@@ -93,7 +93,7 @@ test.each(each.filter((one) => !isQuick(one)))("a merge by %s", { tags: ["slow"]
 
 test("diff, analyze, extract and exports", async () => {
   await withShortArrays(MOST, async () => {
-    expect(await diff(base, task)).toMatchObject({ identical: false });
+    expect(await diff({ a: base, b: task })).toMatchObject({ identical: false });
     await analyze({ base, experts: { task, language }, out: join(folder, "analysis") });
     await extract({ base, model: task, rank: 4, out: join(folder, "adapter") });
     await exportModel({ source: task, format: "onnx", out: join(folder, "onnx") });

@@ -153,6 +153,23 @@ describe("rows of the router", () => {
     ]),
   };
 
+  // As above, by a direct solution of the regression's system in float64. Of two experts, one row is the other's negative.
+  it("calibrated: by the regression of harc on what the MLPs read", async () => {
+    const { tensors } = await make({ backbone: "base", models: PROMPTS, gate_mode: "calibrated", dtype: "float32" });
+    const reference = new Map([
+      [0, [-0.055889, -0.0794, 0.007466, -0.009916]],
+      [3, [0.1384, 0.054182, 0.28337, -0.003901]],
+      [7, [0.067062, -0.047848, 0.223067, 0.139036]],
+    ]);
+    for (const [layer, wanted] of reference) {
+      const gate = tensors.get(`model.layers.${layer}.block_sparse_moe.gate.weight`);
+      for (const [k, x] of wanted.entries()) {
+        expect(Math.abs((row(gate, 0)[k] ?? 1) - x)).toBeLessThan(1e-5);
+        expect(Math.abs((row(gate, 1)[k] ?? 1) + x)).toBeLessThan(1e-5);
+      }
+    }
+  });
+
   it.each(["hidden", "hidden_avg", "cheap_embed"] as const)("%s: as transformers computes them", async (gate_mode) => {
     const { tensors } = await make({ backbone: "base", models: PROMPTS, gate_mode, dtype: "float32" });
     const rows = [0, 3, 7].flatMap((layer) =>

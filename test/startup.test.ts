@@ -70,7 +70,7 @@ it("swap --dry-run loads neither other commands nor what runs, trains and evalua
   const { packages, files } = await loaded("swap", "--task", "task", "--language", "language", "--dry-run");
   expect(packages).toEqual([]);
   expect(files).not.toContain("yaml");
-  expect(files.filter((name) => name?.endsWith("-command"))).toEqual(["swap-command"]);
+  expect(files.filter((name) => name?.endsWith("-command"))).toEqual(["swap-command", "verb-command"]);
   for (const room of ["engine", "data", "train", "evaluate", "experiment"]) expect(files).not.toContain(room);
 });
 

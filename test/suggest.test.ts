@@ -121,7 +121,7 @@ describe("suggestRecipes", () => {
       await withRecipe("by-layer.yaml", "shares-by-layer"),
     );
     expect(outcome.status).toBe(DONE);
-    expect(outcome.stderr).toMatch(/language +layers 0-2, 14-15\n.*task +layers 3-13\n/);
+    expect(outcome.stdout).toMatch(/language +layers 0-2, 14-15\n.*task +layers 3-13\n/);
   });
 
   it("names experts that are not there", () => {

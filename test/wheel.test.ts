@@ -1,7 +1,7 @@
 // The wheel, installed as the README says in an environment without Node.js on its PATH; and what docs/use-from-python.md shows.
 // LAYERGRAFT_PYTHON names a Python 3.10 or newer that can install from its registry.
 import { execFile } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
@@ -32,6 +32,7 @@ beforeAll(async () => {
   const wheels = ["--find-links", join(root, "wheels"), `layergraft[engine]==${version}`, "mypy", "tqdm"];
   await run(join(bin, "python"), ["-m", "pip", "install", "--quiet", ...wheels]);
   await run(join(bin, "layergraft"), ["example"]);
+  mkdirSync(join(root, "notebook"));
 }, 600_000);
 
 const blocks = (page: string, language: string) =>
@@ -57,6 +58,30 @@ test("programs of the guide run as they stand there, and their types are right",
     await run(join(bin, "mypy"), ["--strict", file], join(root, "example"));
     await run(join(bin, "python"), [file], join(root, "example"));
   }
+});
+
+test("the notebook runs from its first cell to its last", PYTHON, async (context) => {
+  if (!python) return context.skip(MISSING);
+  const { cells } = JSON.parse(readFileSync(join(ROOT, "examples/first-hour.ipynb"), "utf8")) as {
+    cells: { cell_type: string; source: string[] }[];
+  };
+  const lines = cells
+    .filter(({ cell_type }) => cell_type === "code")
+    .flatMap(({ source }) => source.join("").split("\n"));
+  // What IPython does beside Python: the packages are installed, and commands run in a shell.
+  const plain = lines.flatMap((line) => {
+    if (line.startsWith("%pip ")) return [];
+    if (line.startsWith("!"))
+      return [
+        `import subprocess, sys; subprocess.run(${JSON.stringify(line.slice(1))}.replace("python", sys.executable, 1), shell=True, check=True)`,
+      ];
+    return line.startsWith("%cd ") ? [`import os; os.chdir(${JSON.stringify(line.slice(4))})`] : [line];
+  });
+  const file = join(root, "notebook.py");
+  writeFileSync(file, plain.join("\n"));
+  const { stdout } = await run(join(bin, "python"), [file], join(root, "notebook"));
+  expect(stdout).toMatch(/math-expert +\d/);
+  expect(stdout).toContain("9 - 7 = 2.");
 });
 
 test("the module itself is typed", PYTHON, async (context) => {

@@ -162,7 +162,7 @@ def call(verb: str, input: Mapping[str, Any], options: Mapping[str, Any], on_pro
 
 def stream(verb: str, input: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
     """Parts of a text as they are made."""
-    with Call(verb, {**request(input, options), "progress": False}) as running:
+    with Call(verb, {**request(input, options), "progress": False, "parts": True}) as running:
         for kind, value in running.events():
             if kind == "part":
                 yield value

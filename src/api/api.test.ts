@@ -108,15 +108,15 @@ describe("planMerge", () => {
 });
 
 test("inspect and diff describe checkpoints and their differences", async () => {
-  const { layers, parameters, allTensors, architecture } = await inspect("math-expert", { folder });
+  const { layers, parameters, allTensors, architecture } = await inspect({ source: "math-expert" }, { folder });
   expect({ layers, parameters, tensors: allTensors.length, architecture }).toEqual({
     layers: 8,
     parameters: allTensors.reduce((sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1), 0),
     tensors: 75,
     architecture: "Llama",
   });
-  expect((await diff("base", "base", { folder })).identical).toBe(true);
-  const { a, b, identical, tensors } = await diff("base", "math-expert", { folder });
+  expect((await diff({ a: "base", b: "base" }, { folder })).identical).toBe(true);
+  const { a, b, identical, tensors } = await diff({ a: "base", b: "math-expert" }, { folder });
   expect([a, b]).toEqual(["base", "math-expert"]);
   const changed = tensors.flatMap(({ tensor, differing }) => (differing > 0 ? [/layers\.(\d)/.exec(tensor)?.[1]] : []));
   expect({ identical, layers: [...new Set(changed)] }).toEqual({ identical: false, layers: ["3", "4", "5", "6", "7"] });
@@ -128,7 +128,7 @@ test("explain finds a swap again, and takes two models or more", async () => {
   const { tensors, recipe } = await explain("swapped", { from: ["math-expert", "swahili-expert"], folder });
   expect(tensors.filter(({ verdict }) => verdict === "unexplained")).toEqual([]);
   await (await planMerge(recipe as RecipeInput, { folder })).write({ out: at("explained") });
-  expect((await diff("swapped", "explained", { folder })).identical).toBe(true);
+  expect((await diff({ a: "swapped", b: "explained" }, { folder })).identical).toBe(true);
   await expect(explain("swapped", { from: ["base"], folder })).rejects.toThrow("Missing models to explain it by");
 });
 
@@ -180,6 +180,22 @@ describe("a model", () => {
     expect(answer.tokens).toHaveLength(6);
     await using other = await openModel(SWAP, { folder });
     expect(await other.generate(`${PROBLEM} Solve:`, { maxNewTokens: 8 })).toEqual(answer);
+  });
+
+  test("streams the parts of an answer, and leaves the model free where the loop is left", async () => {
+    const prompt = `${PROBLEM} Solve:`;
+    const wanted = await model.generate(prompt, { maxNewTokens: 8 });
+    const parts: string[] = [];
+    for await (const part of model.stream(prompt, { maxNewTokens: 8 })) parts.push(part);
+    expect({ text: parts.join(""), isInParts: parts.length > 1 }).toEqual({ text: wanted.text, isInParts: true });
+    for await (const part of model.stream(prompt, { maxNewTokens: 8 })) {
+      expect(part).toBe(parts[0]);
+      break;
+    }
+    expect(await model.generate(prompt, { maxNewTokens: 8 })).toEqual(wanted);
+    const stopped = model.stream(prompt, { maxNewTokens: 8, signal: AbortSignal.abort() });
+    await expect(stopped.next()).rejects.toThrow(CancelledError);
+    await expect(model.stream(" ".repeat(20_000)).next()).rejects.toThrow(/tokens, and the context of/);
   });
 
   test("takes messages through its chat template", async () => {
@@ -235,7 +251,7 @@ test("train takes the fields of a run file and chooses a learning rate where non
   expect(result.warnings).toEqual([
     expect.stringMatching(/^saving as bfloat16 keeps \d+\.\d% of the changed elements/),
   ]);
-  expect((await inspect(result.last)).layers).toBe(8);
+  expect((await inspect({ source: result.last })).layers).toBe(8);
   await expect(train({ ...run, sequenceLength: 48 } as typeof run, { folder })).rejects.toThrow(/sequence_length/);
 });
 

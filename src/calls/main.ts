@@ -11,6 +11,8 @@ interface Request {
   readonly options: Readonly<Record<string, unknown>>;
   /** Whether to report progress. */
   readonly progress: boolean;
+  /** Whether to send parts of a text as they are made, by verbs that stream. Default: false. */
+  readonly parts?: boolean;
 }
 
 /** Milliseconds between reports of progress, so that a caller is not busy with them. */
@@ -28,7 +30,7 @@ lines.once("close", () => stop.abort());
 
 async function answer(line: string): Promise<void> {
   try {
-    const { verb: name, input, options, progress } = JSON.parse(line) as Request;
+    const { verb: name, input, options, progress, parts } = JSON.parse(line) as Request;
     const verb = VERBS.find((one) => one.name === name);
     if (!verb) throw usageError(`${name} is not a verb. Choose one of ${VERBS.map((one) => one.name).join(", ")}.`);
     let last = 0;
@@ -39,11 +41,14 @@ async function answer(line: string): Promise<void> {
       write({ progress: event });
     };
     const onNote = (note: string) => write({ note });
+    if (parts && !verb.streams) throw usageError(`${name} has no parts to stream.`);
+    const onPart = (part: string, prompt: number) => write({ part, prompt });
     const controls = {
       ...(isObject(options) ? options : {}),
       signal: stop.signal,
       onNote,
       ...(progress ? { onProgress } : {}),
+      ...(parts ? { onPart } : {}),
     };
     write({ result: await callVerb(verb, input, controls) });
   } catch (error) {

@@ -199,7 +199,13 @@ export async function buildProgram(asked: string | undefined, asJson: boolean): 
     .helpCommand("help [command]", "show the options of a command")
     .version(VERSION, "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
-    .configureHelp({ showGlobalOptions: false, sortSubcommands: false, optionDescription: describeOption })
+    // By default, descriptions are not wrapped where fewer than 40 columns are left for them.
+    .configureHelp({
+      minWidthToWrap: 16,
+      showGlobalOptions: false,
+      sortSubcommands: false,
+      optionDescription: describeOption,
+    })
     .showHelpAfterError("(add --help to see the options)")
     .exitOverride()
     .configureOutput({

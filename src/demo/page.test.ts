@@ -176,10 +176,10 @@ describe("a demo's page", () => {
     expect(answers.at(-1)?.answers.map(({ text }) => text)).toEqual(shown.map(({ problem }) => problem.solution));
     const cells = rowsOf(page, "The answers");
     expect(cells.find(([model]) => model === "layer swap")).toEqual([
-      ...["layer swap", ...shown.map(({ problem }) => `${problem.solution} ✓ right`), "80.0"],
+      ...["layer swap", "80.0", ...shown.map(({ problem }) => `${problem.solution} ✓ right`)],
     ]);
-    expect(cells.find(([model]) => model === "base")).toEqual(["base", ...Array(5).fill("no answer ✗ wrong"), "0.0"]);
-    expect(cells.find(([model]) => model === "math expert")?.[1]).toMatch(/^\d+ \+ 0 = \d+\. ~ wrong equation$/);
+    expect(cells.find(([model]) => model === "base")).toEqual(["base", "0.0", ...Array(5).fill("no answer ✗ wrong")]);
+    expect(cells.find(([model]) => model === "math expert")?.[2]).toMatch(/^\d+ \+ 0 = \d+\. ~ wrong equation$/);
     for (const { problem } of shown) {
       for (const text of [problem.sw, problem.en]) expect(page).toContain(text);
     }

@@ -91,11 +91,12 @@ function answersTable(problems: readonly Problem[], models: readonly ModelAnswer
     kind: "table",
     title: "The answers",
     what: "model",
-    columns: ["model", ...problems.map((_, i) => `${i + 1}`), right("all, percent")],
+    // The score is beside the model, where a phone shows it too.
+    columns: ["model", right("all, percent"), ...problems.map((_, i) => `${i + 1}`)],
     rows: models.map(({ model, answers, score }) => [
       model,
-      ...answers.map(({ text, mark }) => ({ text: text || "no answer", small: `${MARKS[mark]} ${mark}` })),
       { value: score, scale: "share" },
+      ...answers.map(({ text, mark }) => ({ text: text || "no answer", small: `${MARKS[mark]} ${mark}` })),
     ]),
   };
 }

@@ -1,11 +1,13 @@
-// How alike models represent the same texts, layer by layer: linear CKA of their hidden states.
+// How alike models represent the same texts, layer by layer: linear CKA of their hidden states; and how alike they route them.
 
+import type { RoutingSpec } from "../families/index.js";
 import type { SourceOptions } from "../formats/checkpoint/index.js";
 import { type CallOptions, CancelledError, RecipeError } from "../kit/index.js";
 import type { Analysis, AnalyzeOptions } from "../merge/analysis/index.js";
 import { pairsOf } from "../tensor/streaming/index.js";
 import { openStates } from "./hidden-states.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
+import { RouteRecord, routingOf } from "./routes.js";
 
 export interface AlignmentOptions extends SourceOptions, CallOptions {
   readonly threads?: number | undefined;
@@ -14,7 +16,7 @@ export interface AlignmentOptions extends SourceOptions, CallOptions {
 const TEXTS = { least: 4, most: 1000 };
 
 /**
- * Adds the alignment of base and experts to an analysis: linear CKA with the unbiased estimator of HSIC (Kornblith et al.,
+ * Adds the alignment of base and experts to an analysis, and of mixtures their routing: linear CKA with the unbiased estimator of HSIC (Kornblith et al.,
  * arXiv 1905.00414, section 3; Nguyen et al., arXiv 2010.15327, section 3.1), of the mean over tokens of the state after each
  * layer.
  * @param experts by the names of the analysis
@@ -35,17 +37,26 @@ export async function alignExperts(
   // Planning checks nested recipes.
   const models = [base, ...analysis.experts.map((name) => experts[name] as EngineSource)];
   const grams: Float64Array[][] = [];
+  const records: RouteRecord[] = [];
+  const merges: number[] = [];
+  let routing: RoutingSpec | null = null;
   for (const [m, model] of models.entries()) {
     const source = await openModelSource(model, options);
     const at = Array.from({ length: analysis.layers }, (_, layer) => layer + 1);
-    const reader = await openStates(source, { ...options, at, pool: "mean" });
+    const reader = await openStates(source, { ...options, at, pool: "mean", routes: true });
+    routing = reader.routing;
+    const record = reader.routing ? new RouteRecord(reader.routing) : undefined;
+    if (record) records.push(record);
+    if (source.sources.size > 1) merges.push(m);
     try {
       const states: Float64Array[] = [];
       for (const [i, text] of texts.entries()) {
         const done = m * texts.length + i;
         options.onProgress?.({ phase: "reading texts", done, total: models.length * texts.length, unit: "items" });
         if (options.signal?.aborted) throw new CancelledError("stopped before the end");
-        states.push(await reader.read(text));
+        const read = await reader.read(text);
+        states.push(read.states);
+        record?.add(read.routes);
       }
       grams.push(at.map((_, layer) => gramOf(states, layer, analysis.layers)));
     } finally {
@@ -55,7 +66,8 @@ export async function alignExperts(
   const pairs = pairsOf(models.length).map(([i, j]) =>
     (grams[i] ?? []).map((gram, layer) => cka(gram, grams[j]?.[layer] as Float64Array, texts.length)),
   );
-  return { ...analysis, alignment: { texts: texts.length, pairs } };
+  const routed = routing && records.length === models.length ? routingOf(records, routing, merges) : undefined;
+  return { ...analysis, alignment: { texts: texts.length, pairs }, ...(routed ? { routing: routed } : {}) };
 }
 
 /** Dot products of the centered states of one layer, [texts, texts], with 0 on the diagonal. */

@@ -52,8 +52,8 @@ export interface GenerateOptions extends SamplingOptions, Pick<CallOptions, "sig
   readonly stopIds?: readonly number[] | undefined;
   /** Prompts computed at once. Default: 8. */
   readonly batch?: number | undefined;
-  /** Called with the index of a prompt, and new text as it is generated, in whole characters. Default: none. */
-  readonly onText?: ((prompt: number, text: string) => void) | undefined;
+  /** Called with new text as it is generated, in whole characters, and the index of its prompt. Default: none. */
+  readonly onText?: ((text: string, prompt: number) => void) | undefined;
   /** Takes each answer when it is complete. */
   readonly onDone?: ((prompt: number, answer: Generation) => void) | undefined;
 }
@@ -222,7 +222,7 @@ export class Engine {
     const { logits, minNewTokens } = this.generationConfig;
     const finished = new Map<number, Generation>();
     const emit = (prompt: number, text: string) => {
-      if (text !== "") onText?.(prompt, text);
+      if (text !== "") onText?.(text, prompt);
     };
     await this.#model.generate(prompts, {
       ...{ ...rest, logits, minNewTokens },

@@ -1,5 +1,6 @@
-// Hidden states of a decoder while it reads a text, one vector per layer.
+// What a decoder computes while it reads a text: a hidden state per layer, and which experts tokens choose.
 
+import type { RoutingSpec } from "../families/index.js";
 import { beginOf } from "../text/index.js";
 import { inputsOf } from "./graph/gradients.js";
 import type { Node } from "./graph/node.js";
@@ -17,12 +18,32 @@ export interface StateOptions extends Pick<SessionOptions, "threads"> {
   readonly at: readonly number[];
   /** What stands for all tokens of a text. */
   readonly pool: "last" | "mean" | "sum";
+  /** Whether routes are read, too. Default: false. */
+  readonly routes?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
+/** How the tokens of a text choose experts in one layer. N tokens, E experts, k of them for each token. */
+export interface Route {
+  readonly layer: number;
+  /** The router's outputs, [N, E]. */
+  readonly logits: Float32Array;
+  /** [N, k] */
+  readonly chosen: BigInt64Array;
+}
+
+/** What a text gives. */
+export interface ReadText {
+  /** A state for each index: [indices, width]; zeros for a text without tokens. */
+  readonly states: Float64Array;
+  /** Empty without `routes`, for a text without tokens, and for a dense model. */
+  readonly routes: readonly Route[];
+}
+
 export interface StateReader {
-  /** Reads a text and returns a state for each index: [indices, width]; zeros for a text without tokens. */
-  read(text: string): Promise<Float64Array>;
+  /** How the model routes; null for a dense one. */
+  readonly routing: RoutingSpec | null;
+  read(text: string): Promise<ReadText>;
   close(): Promise<void>;
 }
 
@@ -32,23 +53,28 @@ export interface StateReader {
  * @throws RuntimeMissingError if ONNX Runtime is not installed
  */
 export async function openStates(source: ModelSource, options: StateOptions): Promise<StateReader> {
-  const { at: indices, pool, threads, signal } = options;
+  const { at: indices, pool, routes = false, threads, signal } = options;
   const tokenizer = await loadSourceTokenizer(source);
   const begin = beginOf(tokenizer);
   const spec = readSpec(source.config, source.tensors.keys());
   const width = spec.hidden;
-  const { streams, weights: all } = buildDecoder(spec);
+  const { streams, mixed, weights: all } = buildDecoder(spec);
   const outputs = Object.fromEntries(indices.map((index): [string, Node] => [`${index}`, streams[index] as Node]));
+  const routers = routes ? [...mixed] : [];
+  for (const [layer, { logits, chosen }] of routers) {
+    outputs[`logits ${layer}`] = logits;
+    outputs[`chosen ${layer}`] = chosen;
+  }
   const used = inputsOf(Object.values(outputs));
   const weights = new Map([...all].filter(([name]) => used.has(name)));
   const session = await openBound({ spec, weights }, source, { signal, threads }, (bound) =>
     openSession(lowerGraph(outputs, { weights: bound.weights }), { threads }),
   );
   const ropes = new RopeTables(spec.ropes);
-  const read = async (text: string) => {
+  const read = async (text: string): Promise<ReadText> => {
     const ids = tokenizer.encode(begin + text);
     const states = new Float64Array(indices.length * width);
-    if (ids.length === 0) return states;
+    if (ids.length === 0) return { states, routes: [] };
     const needed = Object.fromEntries(Object.entries(feedsOf([ids], ropes)).filter(([name]) => used.has(name)));
     const results = await session.run(needed, Object.keys(outputs));
     const share = pool === "mean" ? 1 / ids.length : 1;
@@ -61,7 +87,14 @@ export async function openStates(source: ModelSource, options: StateOptions): Pr
         }
       }
     }
-    return states;
+    return {
+      states,
+      routes: routers.map(([layer]) => ({
+        layer,
+        logits: results[`logits ${layer}`]?.data as Float32Array,
+        chosen: results[`chosen ${layer}`]?.data as BigInt64Array,
+      })),
+    };
   };
-  return { read, close: () => session.close() };
+  return { routing: spec.routing, read, close: () => session.close() };
 }

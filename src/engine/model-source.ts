@@ -23,7 +23,7 @@ import {
   type Step,
 } from "../merge/index.js";
 import { outputConfig } from "../merge/output/index.js";
-import type { Sources } from "../tensor/expressions/index.js";
+import type { Measured, Sources } from "../tensor/expressions/index.js";
 import type { Measurement } from "../tensor/measurements/index.js";
 
 export interface ModelSource {
@@ -35,6 +35,8 @@ export interface ModelSource {
   readonly tensors: ReadonlyMap<string, Step>;
   readonly sources: Sources;
   readonly measurements: readonly Measurement[];
+  /** Results of measurements that are not among these. */
+  readonly measured?: Measured | undefined;
   /** Folders to search for tokenizer, template and generation configuration, in this order. */
   readonly textFolders: readonly string[];
   /** Tokens that the plan adds to the tokenizer. */

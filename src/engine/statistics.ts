@@ -7,15 +7,7 @@ import { writeSharded } from "../formats/safetensors/index.js";
 import { addRows } from "../kernels/index.js";
 import { longestOf, requireArray } from "../kit/arrays/index.js";
 import { checkFolderOutput, writeFolder } from "../kit/files/index.js";
-import {
-  type CallOptions,
-  CancelledError,
-  elementCount,
-  groupBy,
-  LayergraftError,
-  Random,
-  RecipeError,
-} from "../kit/index.js";
+import { type CallOptions, CancelledError, elementCount, LayergraftError, Random, RecipeError } from "../kit/index.js";
 import type { StatisticsKind } from "../merge/index.js";
 import { beginOf } from "../text/index.js";
 import { gradients, inputsOf, splitRows } from "./graph/gradients.js";
@@ -34,6 +26,7 @@ import { readSpec } from "./model/read-spec.js";
 import { FLOAT32 } from "./model/sizes.js";
 import { locateWeights } from "./model/weight-names.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
+import { grouped, PACK_TOKENS, packed } from "./packs.js";
 import { feedsOf, integers, RopeTables } from "./rope-tables.js";
 import { chunksOfLogits } from "./runtime/chunks.js";
 import { lowerGraph } from "./runtime/lower.js";
@@ -81,8 +74,6 @@ interface StatisticsPart {
 
 /** Most elements of gradients that are computed together: 1 GiB. */
 const GROUP_ELEMENTS = 2 ** 28;
-/** Tokens that are read together where texts need not be told apart. */
-const PACK_TOKENS = 1024;
 /** Names of the stream that a part reads, and of the one that it makes. */
 const [STREAM, NEXT] = ["stream", "next"] as const;
 
@@ -178,21 +169,6 @@ function counted({ signal, onProgress }: CallOptions, total: number): () => void
     if (signal?.aborted) throw new CancelledError("stopped before the end");
     report();
   };
-}
-
-/** Neighbours together, as many as have `most` in sum; one that has more is alone. */
-function grouped<T>(all: readonly T[], sizeOf: (one: T) => number, most: number): T[][] {
-  const groups: T[][] = [];
-  let size = Number.POSITIVE_INFINITY;
-  for (const one of all) {
-    size += sizeOf(one);
-    if (size > most) {
-      groups.push([]);
-      size = sizeOf(one);
-    }
-    groups.at(-1)?.push(one);
-  }
-  return groups;
 }
 
 /** The graph of a model, the stored names of its weights, and how to bind them: once, when the first part needs them. */
@@ -341,9 +317,7 @@ function tokenParts(
     const gate = bias ? graph.add(y, graph.input(weightName(bias), "f32", bias.shape)) : y;
     return graph.sum(graph.cast(graph.less(graph.constant(0), gate), "f32"), [0]);
   };
-  // Texts of one pack have the same frequencies, which may depend on the length of each.
-  const alike = [...groupBy(texts, ({ length }) => ropes.keyOf(length)).values()];
-  const packs = alike.flatMap((some) => grouped(some, (text) => text.length, PACK_TOKENS));
+  const packs = packed(texts, ropes);
   const tokens = texts.reduce((sum, text) => sum + text.length, 0);
   const together = Math.min(tokens, Math.max(PACK_TOKENS, longestOf(texts)));
   const states: Float32Array[] = [];

@@ -6,8 +6,9 @@ import { formatShape, isFloatDType, MismatchError, RuntimeError, sameShape } fro
 import { formatSome, plural } from "../kit/printing/index.js";
 import type { Step } from "../merge/index.js";
 import { type Measured, measurementsOf, Resolver } from "../tensor/expressions/index.js";
-import { measureAll } from "../tensor/measurements/index.js";
+import { type MeasureGates, measureAll } from "../tensor/measurements/index.js";
 import { type BlendOptions, placeBlends, placementOf } from "./blends.js";
+import { measureGates } from "./gates.js";
 import type { Decoder } from "./model/decoder-graph.js";
 import { locateWeights } from "./model/weight-names.js";
 import type { ModelSource } from "./model-source.js";
@@ -22,6 +23,9 @@ export interface BoundWeights {
   /** Such as weights that the decoder does not use; usually empty. */
   readonly notes: readonly string[];
 }
+
+/** Runs the models of a recipe, which are bound here, too: so it is looked up when it is called. */
+const gates: MeasureGates = (...args) => measureGates(...args);
 
 type Bindable = Pick<Decoder, "spec" | "weights">;
 
@@ -67,7 +71,8 @@ export async function bindWeights(
     const { disk } = placementOf([...split(steps.values(), source, shared).computed.values()], options);
     if (disk > 0) await requireCacheSpace(disk, options.cache ?? modelCacheSettings());
   }
-  const measured = await measureAll(source.measurements, source.sources, { signal, threads });
+  const own = await measureAll(source.measurements, source.sources, { signal, threads, gates });
+  const measured = new Map([...(source.measured ?? []), ...own]);
   const { inPlace, computed } = split(steps.values(), source, shared, measured);
   const blends = await placeBlends(source.name, [...computed.values()], source.sources, measured, options);
   const stored = [...blends.values()].flatMap((blend) => (blend instanceof SharedArrayBuffer ? [] : [blend.path]));

@@ -18,11 +18,12 @@ export interface ExportPlan {
   /** Number and bytes of tensors by encoding, largest first. */
   readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
   readonly notes: readonly string[];
-  /** Writes the file or folder; only GGUF can be resumed. */
+  /** Writes the file or folder; ONNX cannot be resumed. */
   write(options: WriteGgufOptions): Promise<{
     readonly out: string;
     readonly bytes: number;
     readonly warnings: readonly string[];
+    readonly notes?: readonly string[];
     readonly resumed?: boolean;
   }>;
 }

@@ -14,6 +14,8 @@ export interface Verdict {
 export interface Page {
   readonly up?: { readonly text: string; readonly href: string };
   readonly title: string;
+  /** A file beside the page that links to it are shown with. Default: none. */
+  readonly picture?: string;
   readonly lead: string;
   /** The conclusions, each in a sentence or two: what one reads if one reads nothing else. */
   readonly verdicts: readonly Verdict[];

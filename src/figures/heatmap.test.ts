@@ -12,6 +12,7 @@ const draw = (title: string) =>
 it.each([
   ["math", "math"],
   ["__proto__", "__proto__"],
+  ["شرح", "\u2068شرح\u2069"],
   ['<a> & "b"\u0001', "&lt;a&gt; &amp; &quot;b&quot;\u2401"],
 ])("names an expert %j", (title, written) => {
   const svg = draw(title);
@@ -66,4 +67,10 @@ it("puts panels side by side in the terminal, layer beside layer", () => {
     "",
     "cells: share",
   ]);
+});
+
+it("leaves the background of a terminal where there is nearly nothing, and paints what is legible on any", () => {
+  const panels = [{ title: "own", cells: [[0, 0.01, 0.5, 1]] }];
+  const [, , , , row = ""] = heatmapLines({ title: "", legend: "", columns: ["q", "k", "v", "o"], panels }, true);
+  expect(row).toBe("0   ·     1   \u001b[48;2;64;137;88;97m  50  \u001b[0m\u001b[48;2;31;170;73;30m 100  \u001b[0m");
 });

@@ -1,7 +1,7 @@
 // The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9). As SVG it needs nothing
 // else: system fonts, light and dark colours, and a description for those who cannot see it.
-import { visible } from "../kit/printing/index.js";
 import { ticksWithin } from "./scores.js";
+import { type Attributes, element, escaped, textWidth } from "./svg.js";
 
 export interface HeatmapPanel {
   readonly title: string;
@@ -111,15 +111,6 @@ export function heatmapSvg(heatmap: Heatmap): string {
   return `${element("svg", { ...head, "font-family": FONT }, shapes.join("\n"))}\n`;
 }
 
-type Attributes = Readonly<Record<string, string | number>>;
-
-/** @param inside SVG */
-function element(tag: string, attributes: Attributes, inside = ""): string {
-  const shown = (value: string | number) => (typeof value === "number" ? Math.round(100 * value) / 100 : value);
-  const list = Object.entries(attributes).map(([name, value]) => ` ${name}="${shown(value)}"`);
-  return `<${tag}${list.join("")}${inside === "" ? "/>" : `>${inside}</${tag}>`}`;
-}
-
 const fill = ([light, dark]: Colour) => ({ class: "fill", fill: light, style: `--dark:${dark}` });
 const OUTLINE = { class: "stroke", stroke: LINE[0], fill: "none", style: `--dark:${LINE[1]}` };
 
@@ -128,13 +119,6 @@ function text(x: number, y: number, content: string, style: Attributes = {}, col
   const common = { "font-size": 10, "font-weight": 400, "text-anchor": "start", ...style };
   return element("text", { x, y, ...common, ...fill(colour) }, escaped(content));
 }
-
-/** Rough width of a text, as its font is not known here; rather too wide than too narrow. */
-const textWidth = (content: string, size: number) => 0.6 * size * content.length;
-
-const ESCAPES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-// XML has no control characters, not even escaped.
-const escaped = (value: string) => visible(value).replace(/[&<>"]/g, (char) => ESCAPES[char] ?? "");
 
 const layersOf = (panels: readonly HeatmapPanel[]) => Math.max(0, ...panels.map(({ cells }) => cells.length));
 
@@ -204,6 +188,13 @@ function panelShapes({ title, subtitle, cells }: HeatmapPanel, place: PanelPlace
   ];
 }
 
+/**
+ * Muted to vivid, legible on light terminals and on dark ones: which one it is cannot be known, so shares below `FAINT` have the
+ * terminal's own background.
+ */
+const TERMINAL_GREENS = ["#5f6b63", "#4f7a5d", "#3f8a57", "#2f9a50", "#1faa49"] as const;
+const FAINT = 0.04;
+
 /** Characters of a cell, and between panels. */
 const [CELL_WIDTH, BETWEEN] = [6, 3];
 
@@ -256,8 +247,9 @@ function cell(value: number | null, maximum: number, colors: boolean): string {
     percent === 0 ? "·" : percent < 0.95 ? percent.toFixed(1) : String(Math.round(percent)),
     CELL_WIDTH,
   );
-  if (!colors) return text;
-  const [red = 0, green = 0, blue = 0] = greenAt(value / maximum);
-  const ink = 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "30" : "97"; // black on light, white on dark
+  const share = value / maximum;
+  if (!colors || share < FAINT) return text;
+  const [red = 0, green = 0, blue = 0] = greenAt((share - FAINT) / (1 - FAINT), TERMINAL_GREENS);
+  const ink = 0.3 * red + 0.59 * green + 0.11 * blue > 110 ? "30" : "97"; // black on light, white on dark
   return `\u001b[48;2;${red};${green};${blue};${ink}m${text}\u001b[0m`;
 }

@@ -1,6 +1,5 @@
 export {
   type Bars,
-  type Commands,
   type Figure,
   type Grid,
   type Lines,
@@ -32,7 +31,7 @@ export { type ProgressDisplay, type ShownProgress, SILENT, showProgress } from "
 export { csvLines, escapeMarkdown, latexText, markdownLines, terminalLines } from "./render.js";
 export { ownClass, type Scale, type Score, type Span, scoreAxis } from "./scores.js";
 export { type PlainFigure, plainFigures, type Shown, shownLines } from "./shown.js";
-export { layerStrip, type Palette, previewLegend, renderPreview } from "./strip.js";
+export { layerStrip, type Palette, previewLegend, renderPreview, type StripLayer } from "./strip.js";
 export {
   type Cell,
   count,

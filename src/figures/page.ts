@@ -2,11 +2,30 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { type Bars, type Figure, type Grid, type Lines, marksOf, type Page, type TableFigure } from "./figures.js";
 import { axisAround, axisWithin, placeOn, type Span, scoreAxis } from "./scores.js";
+import { escaped } from "./svg.js";
 import { type Cell, columnsOf, formatNumber, formatSpan, isNumber } from "./table.js";
 
-export function reportPage(page: Page): Promise<string> {
+export async function reportPage(page: Page): Promise<string> {
   const sections = page.sections.map((section) => ({ ...section, figures: section.figures.map(drawnFigure) }));
-  return pageWithData("#report-page", { ...page, sections });
+  const text = await pageWithData("#report-page", { ...page, sections });
+  return text.replace("<title>Report</title>", () => headOf(page));
+}
+
+/** What programs that show a link to a page read, which run no script. */
+function headOf({ title, lead, verdicts, picture }: Page): string {
+  const meta = (name: string, content: string) => `<meta property="og:${name}" content="${escaped(content)}">`;
+  const said = verdicts[0]?.text ?? lead;
+  return [
+    `<title>${escaped(title)}</title>`,
+    `<meta name="description" content="${escaped(said)}">`,
+    ...[meta("type", "article"), meta("title", title), meta("description", said)],
+    ...(picture === undefined
+      ? []
+      : [
+          ...[meta("image", picture), meta("image:width", "1200"), meta("image:height", "630")],
+          ...[meta("image:alt", said), '<meta name="twitter:card" content="summary_large_image">'],
+        ]),
+  ].join("\n");
 }
 
 /** A figure as the script of assets/report.html draws it: with rounded numbers, and positions as shares of axes. */

@@ -1,11 +1,18 @@
 import { stripVTControlCharacters } from "node:util";
-import { visible } from "../kit/printing/index.js";
+import { visible, widthOf, wrapped } from "../kit/printing/index.js";
 import { type Cell, columnsOf, formatCell, isNumber, type Table } from "./table.js";
 
 const isBest = (cell: Cell | undefined) => isNumber(cell) && cell.isBest === true;
 
-/** Lines for a terminal: columns as wide as they need to be, a star after the best number of a column. */
-export function terminalLines(table: Table): string[] {
+/** Columns of words are not made narrower than this. */
+const MIN_WORDS = 12;
+const BETWEEN = "  ";
+
+/**
+ * Lines for a terminal: columns as wide as they need to be, a star after the best number of a column. Where they are wider than
+ * the terminal, the widest columns of words are wrapped, or each row is a record of several lines.
+ */
+export function terminalLines(table: Table, width = widthOf()): string[] {
   const columns = columnsOf(table);
   const starred = columns.map((_, i) => table.rows.some((row) => isBest(row[i])));
   const texts = table.rows.map((row, at) => {
@@ -19,11 +26,57 @@ export function terminalLines(table: Table): string[] {
   const lines = [columns.map(({ label }, i) => label + (starred[i] ? "  " : "")), ...texts];
   const length = (text: string) => stripVTControlCharacters(text).length;
   const widths = columns.map((_, i) => Math.max(...lines.map((line) => length(line[i] ?? ""))));
+  const fits = narrow(widths, width, (i) => {
+    const words = lines.flatMap((line) => (line[i] ?? "").split(" "));
+    return columns[i]?.align === "right" ? undefined : Math.max(MIN_WORDS, ...words.map(length));
+  });
+  if (!fits)
+    return texts.flatMap((row) =>
+      recordLines(
+        columns.map(({ label }) => label),
+        row,
+        width,
+      ),
+    );
   const padded = (text: string, i: number) => {
     const space = " ".repeat((widths[i] ?? 0) - length(text));
     return columns[i]?.align === "right" ? space + text : text + space;
   };
-  return lines.map((line) => line.map(padded).join("  ").trimEnd());
+  return lines.flatMap((line) => {
+    const cells = line.map((text, i) => (length(text) > (widths[i] ?? 0) ? wrapped(text, widths[i]) : [text]));
+    return Array.from({ length: Math.max(...cells.map((cell) => cell.length)) }, (_, at) =>
+      cells
+        .map((cell, i) => padded(cell[at] ?? "", i))
+        .join(BETWEEN)
+        .trimEnd(),
+    );
+  });
+}
+
+/**
+ * Makes the widest columns of words narrower until a line fits.
+ * @param least width that a column needs; undefined if it cannot be wrapped
+ * @returns whether it does
+ */
+function narrow(widths: number[], width: number, least: (column: number) => number | undefined): boolean {
+  const wide = () => widths.reduce((sum, one) => sum + one + BETWEEN.length, -BETWEEN.length);
+  if (wide() <= width) return true;
+  const floors = widths.map((now, i) => Math.min(now, least(i) ?? now));
+  while (wide() > width) {
+    const widest = widths.reduce(
+      (most, now, i) => (now > (floors[i] ?? now) && now > (widths[most] ?? -1) ? i : most),
+      -1,
+    );
+    if (widest < 0) return false;
+    widths[widest] = Math.max(floors[widest] ?? 0, (widths[widest] ?? 0) - (wide() - width));
+  }
+  return true;
+}
+
+/** A row of a table that is too wide: its first cell, and below it the others with their columns' names. */
+function recordLines(labels: readonly string[], [first = "", ...cells]: readonly string[], width: number): string[] {
+  const named = cells.flatMap((cell, i) => (cell.trim() === "" ? [] : `${labels[i + 1]} ${cell.trim()}`));
+  return [first.trimEnd(), ...wrapped(`    ${named.join("; ")}`, width)];
 }
 
 export function escapeMarkdown(text: string): string {

@@ -4,14 +4,16 @@ import { formatFixed } from "../kit/printing/index.js";
 import { type Figure, tableOf } from "./figures.js";
 import { type Heatmap, heatmapLines } from "./heatmap.js";
 import { terminalLines } from "./render.js";
-import type { Palette } from "./strip.js";
-import { formatCell } from "./table.js";
+import { layerStrip, type Palette, PLAIN, type StripLayer } from "./strip.js";
+import { type Cell, formatCell } from "./table.js";
 
 /** A figure of a report, or one of those that stand alone. `isTight`: directly below the one before. */
 export type Shown = (
   | Figure
   | { readonly kind: "heatmap"; readonly heatmap: Heatmap; readonly perRow?: number }
-  | { readonly kind: "text"; readonly lines: readonly string[] }
+  | { readonly kind: "text"; readonly lines: readonly string[]; readonly tone?: "bold" }
+  /** Whose each layer is. */
+  | { readonly kind: "strip"; readonly layers: readonly StripLayer[] }
   /** Names with what there is to say of each. */
   | {
       readonly kind: "entries";
@@ -48,6 +50,7 @@ export type PlainFigure =
 export function plainFigures(shown: readonly Shown[]): PlainFigure[] {
   return shown.flatMap((one): PlainFigure[] => {
     if (one.kind === "text") return [{ kind: "text", lines: one.lines }];
+    if (one.kind === "strip") return [{ kind: "text", lines: layerStrip(one.layers, PLAIN) }];
     if (one.kind === "entries") return [{ kind: "entries", entries: one.entries }];
     if (one.kind === "commands") return [{ kind: "text", lines: one.commands.map(({ command }) => command) }];
     if (one.kind === "heatmap") {
@@ -68,12 +71,17 @@ export function plainFigures(shown: readonly Shown[]): PlainFigure[] {
 }
 
 function linesOf(one: Shown, { palette, hasColours }: Colours): readonly string[] {
-  if (one.kind === "text") return one.lines;
+  if (one.kind === "text") return one.tone === "bold" ? one.lines.map(palette.bold) : one.lines;
+  if (one.kind === "strip") return layerStrip(one.layers, palette);
   if (one.kind === "heatmap") return heatmapLines(one.heatmap, hasColours, one.perRow);
   if (one.kind === "entries")
     return one.entries.flatMap(({ name, lines }) => [palette.bold(name), ...lines.map((line) => `  ${line}`)]);
   if (one.kind === "commands") return one.commands.map(({ command }) => command);
   const table = tableOf(one);
   if (!table) return [];
-  return [table.title, table.note].filter((text) => text !== "").concat(terminalLines(table));
+  const coloured = (cell: Cell) =>
+    typeof cell === "object" && "tone" in cell && cell.tone ? palette[cell.tone](cell.text) : cell;
+  return [table.title, table.note]
+    .filter((text) => text !== "")
+    .concat(terminalLines({ ...table, rows: table.rows.map((row) => row.map(coloured)) }));
 }

@@ -15,6 +15,12 @@ export interface Palette {
   readonly red: (text: string) => string;
 }
 
+const plain = (text: string) => text;
+/** No colours. */
+export const PLAIN: Palette = {
+  ...{ bold: plain, dim: plain, green: plain, cyan: plain, yellow: plain, magenta: plain, red: plain },
+};
+
 /** One layer, or null for tensors outside the layers: the distinct origins of its tensors, each one source or several. */
 export interface StripLayer {
   readonly layer: number | null;

@@ -86,3 +86,25 @@ it("has marks of a number in words, and the number alone in CSV", () => {
   expect(markdownLines(table).at(-1)).toBe("| 3 | 38.4 (default, chosen) |");
   expect(csvLines(table)).toEqual(["bottom,0", "3,0.384"]);
 });
+
+it("wraps columns of words to the width of a terminal, or makes records of rows", () => {
+  const table = {
+    columns: ["field", "default", right("n"), "meaning"],
+    rows: [["density", "0.2", "12", "share of the changes to keep, largest first"]],
+  };
+  expect(terminalLines(table)).toEqual([
+    "field    default   n  meaning",
+    "density  0.2      12  share of the changes to keep, largest first",
+  ]);
+  expect(terminalLines(table, 44)).toEqual([
+    "field    default   n  meaning",
+    "density  0.2      12  share of the changes",
+    "                      to keep, largest first",
+  ]);
+  expect(terminalLines(table, 30)).toEqual([
+    "density",
+    "    default 0.2; n 12; meaning",
+    "    share of the changes to",
+    "    keep, largest first",
+  ]);
+});

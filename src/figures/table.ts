@@ -24,6 +24,8 @@ export interface TextCell {
   readonly text: string;
   /** A smaller line below. */
   readonly small?: string;
+  /** Its colour in a terminal. */
+  readonly tone?: "dim" | "green";
   /** Of the first cell of a row: target of a link. */
   readonly href?: string;
   /** Counts, in place of the text as bars to both sides of a line. */

@@ -1,4 +1,4 @@
-// How much more one expert changed than another, in words. The studio's page has this module, too, without the rest of the room.
+// How much more one expert changed than another, and where, in words. The studio's page has this module, too, without the rest of the room.
 
 /** What the page of an analysis has of how much experts changed. */
 interface MeasuredChanges {
@@ -53,4 +53,60 @@ export function comparedChanges(data: MeasuredChanges, names: readonly string[])
     ? ` Above a threshold of ${size(most.common.threshold)} for all: ${shares.join(", ")}.`
     : "";
   return `${most.name} changed ${times}: the mean change of a row is ${means}.${above}`;
+}
+
+/** Share of an expert's changed rows that its layers are said to have. */
+const MOST = 0.8;
+/** Of changes in the same layers: below the first, a swap keeps nearly all; above the second, it loses much. */
+const [FEW, MANY] = [0.15, 0.5];
+/** Experts that a sentence lists. */
+const MAX_EXPERTS = 4;
+
+/** The fewest layers that have most of an expert's changed rows, and the share of them in each layer; undefined if there are none. */
+function layersChanged({ marks, cells }: MeasuredChanges, expert: number) {
+  const step = marks[0]?.steps[expert] ?? 0;
+  const counts = (cells[expert] ?? []).map((layer) => layer.reduce((sum, cell) => sum + (cell?.above[step] ?? 0), 0));
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  if (all === 0) return undefined;
+  const layers: number[] = [];
+  let held = 0;
+  for (const layer of [...counts.keys()].sort((a, b) => (counts[b] ?? 0) - (counts[a] ?? 0) || a - b)) {
+    if (held >= MOST * all) break;
+    layers.push(layer);
+    held += counts[layer] ?? 0;
+  }
+  return { layers: layers.sort((a, b) => a - b), held: held / all, shares: counts.map((count) => count / all) };
+}
+
+/**
+ * Where experts changed, in sentences: `swahili changed layers 0-2 (91% of its changed rows), math layers 3-7 (97%). 4% of their
+ * changes are in the same layers, so a swap can keep what both changed.` Empty if none changed.
+ * @param ranges layer numbers in words, such as `0-2, 7`
+ */
+export function whereChanged(
+  data: MeasuredChanges,
+  names: readonly string[],
+  ranges: (layers: readonly number[]) => string,
+): string {
+  const found = names.flatMap((name, expert) => {
+    const one = layersChanged(data, expert);
+    return one ? [{ name, ...one }] : [];
+  });
+  const [first, second] = found;
+  if (!first) return "";
+  const percent = (share: number) => `${Math.round(100 * share)}%`;
+  const said = found.slice(0, MAX_EXPERTS).map(({ name, layers, held }, i) => {
+    const noun = layers.length === 1 ? "layer" : "layers";
+    return `${name} ${i === 0 ? "changed " : ""}${noun} ${ranges(layers)} (${percent(held)}${i === 0 ? " of its changed rows" : ""})`;
+  });
+  const where = `${said.join(", ")}${found.length > MAX_EXPERTS ? `, and ${found.length - MAX_EXPERTS} more` : ""}.`;
+  if (!second || found.length > 2) return where;
+  const shared = first.shares.reduce((sum, share, layer) => sum + Math.min(share, second.shares[layer] ?? 0), 0);
+  const so =
+    shared < FEW
+      ? "so a swap can keep what both changed"
+      : shared < MANY
+        ? "so a swap keeps most of what both changed"
+        : "so a swap loses much of what one changed: try a soup or TIES, too";
+  return `${where} ${shared < 0.005 ? "None" : percent(shared)} of their changes are in the same layers, ${so}.`;
 }

@@ -1,4 +1,4 @@
-export { changeOf, comparedChanges } from "./compared-changes.js";
+export { changeOf, comparedChanges, whereChanged } from "./compared-changes.js";
 export { hasDefaultLayers, LAYER_COUNTS, presetLayers } from "./layer-owner.js";
 export { METHODS } from "./methods/index.js";
 export { type SourceRecipe, sourceField } from "./methods/method.js";

@@ -1,6 +1,6 @@
 // What an analysis shows.
 import { right, type Shown, type Table } from "../figures/index.js";
-import { formatPercent } from "../kit/printing/index.js";
+import { formatCount, formatPercent } from "../kit/printing/index.js";
 import { type Analysis, heatmapOf, trainingSentences } from "../merge/analysis/index.js";
 import { pairsOf } from "../tensor/streaming/index.js";
 
@@ -42,6 +42,7 @@ export function showAnalysis(analysis: Analysis, beside?: "paper"): Shown[] {
     ...trainingFigures(analysis),
     ...paperFigures(analysis),
     ...alignmentFigures(analysis),
+    ...routingFigures(analysis),
   ];
 }
 
@@ -85,4 +86,33 @@ function alignmentFigures({ alignment, experts, layers }: Analysis): Shown[] {
   ]);
   const title = `alike after each layer, on ${alignment.texts} texts (linear CKA):`;
   return [table("layer", { title, columns: ["layer", ...columns], rows })];
+}
+
+/** Of mixtures: how alike base and experts route the texts, and how each spreads tokens over the experts of a layer. */
+function routingFigures({ routing, experts }: Analysis): Shown[] {
+  if (!routing) return [];
+  const names = ["base", ...experts];
+  const pairs = pairsOf(names.length).map(([i, j]) => right(`${names[i]} and ${names[j]}`));
+  const ofPairs = routing.layers.map(({ layer, pairs }) => [String(layer), ...pairs.map(formatPercent)]);
+  const { tokens, chosen, experts: all } = routing;
+  const share = `${chosen} of ${all} experts a token, so ${formatPercent(chosen / all)} by chance`;
+  const spread = routing.layers.map(({ layer, models }) => [
+    String(layer),
+    ...models.map(({ load, entropy }) => {
+      const ends = [Math.min(...load), Math.max(...load)].map(formatPercent).join(" to ");
+      return `${ends}, ${entropy.toFixed(2)}`;
+    }),
+  ]);
+  return [
+    table("layer", {
+      title: `experts that both choose, on ${formatCount(tokens)} tokens (${share}):`,
+      columns: ["layer", ...pairs],
+      rows: ofPairs,
+    }),
+    table("layer", {
+      title: `load of the experts (${formatPercent(1 / all)} where even), and entropy of the router (1 where even):`,
+      columns: ["layer", ...names.map(right)],
+      rows: spread,
+    }),
+  ];
 }

@@ -11,6 +11,7 @@ import {
   analyzeExperts,
   checkAnalysisOutput,
   parseThreshold,
+  routingSentences,
   THRESHOLD_PRESETS,
   writeAnalysis,
 } from "../merge/analysis/index.js";
@@ -37,7 +38,8 @@ const threshold = z
 export const textsField = (description: string) => z.array(z.string()).optional().meta({ description });
 
 /** Help of `--on`. */
-export const ON_HELP = "text file, one text per line (4 to 1000): also measure how alike the models represent them";
+export const ON_HELP =
+  "text file, one text per line (4 to 1000): also measure how alike the models represent and route them";
 
 export const analyzeSchema = z.strictObject({
   base: namedField("source", "model that the experts were fine-tuned from"),
@@ -56,7 +58,7 @@ export const analyzeSchema = z.strictObject({
     .string()
     .optional()
     .meta({ description: "tokens to compare if vocabularies differ: base, an expert's name, or union" }),
-  on: textsField("4 to 1000 texts: also measure how alike the models represent them"),
+  on: textsField("4 to 1000 texts: also measure how alike the models represent and route them"),
   beside: z.enum(["paper"]).optional().meta({ description: "draw each expert's map beside the published ones" }),
   out: namedField("folder", "folder to write").optional().meta({ unset: "print to the terminal only" }),
 });
@@ -109,6 +111,7 @@ function lastSentences(analysis: Analysis, { base, experts }: Input): string[] {
   const [task, language, third] = Object.values(experts);
   const sentences = [
     ...alikeSentences(analysis),
+    ...routingSentences(analysis),
     "A map says where experts changed, not which merge is best: evaluate one.",
   ];
   if (typeof task !== "string" || typeof language !== "string" || third !== undefined) return sentences;

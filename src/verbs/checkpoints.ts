@@ -1,55 +1,8 @@
-import {
-  type Inspection,
-  inspectCheckpoint,
-  inspectTensors,
-  openCheckpoint,
-  type TensorInspection,
-} from "../formats/checkpoint/index.js";
+import { openCheckpoint } from "../formats/checkpoint/index.js";
 import { usageError } from "../kit/index.js";
 import { type Explanation, explainMerge } from "../merge/analysis/index.js";
-import { type CheckpointComparison, compareCheckpoints } from "../tensor/measurements/index.js";
 import type { StreamOptions } from "../tensor/streaming/index.js";
 import { type FolderOptions, hubOf } from "./options.js";
-
-/** Result of `inspect`. */
-export interface InspectResult extends Inspection {
-  /** Every tensor, in the order of the files. */
-  readonly allTensors: readonly TensorInspection[];
-}
-
-/**
- * Describes a checkpoint from its headers and configuration.
- * @param source a folder, `FOLDER+ADAPTER`, or the name of a model on the hub
- * @throws CheckpointError if it is not a checkpoint
- * @throws FormatError if a weight file is broken
- */
-export async function inspect(source: string, options: FolderOptions = {}): Promise<InspectResult> {
-  const checkpoint = await open(source, options);
-  return { ...inspectCheckpoint(checkpoint), allTensors: inspectTensors(checkpoint) };
-}
-
-/** Options of `diff`. */
-export interface DiffOptions extends StreamOptions, FolderOptions {}
-
-/** Result of `diff`. */
-export interface DiffResult extends CheckpointComparison {
-  /** Name of the first checkpoint. */
-  readonly a: string;
-  /** Name of the second. */
-  readonly b: string;
-}
-
-/**
- * Compares two checkpoints tensor by tensor, in one pass over the weights. Differences are of `b` against `a`.
- * @param a a folder, `FOLDER+ADAPTER`, or the name of a model on the hub
- * @param b the same
- * @throws CheckpointError or FormatError if one cannot be read
- * @throws CancelledError if the signal fires
- */
-export async function diff(a: string, b: string, options: DiffOptions = {}): Promise<DiffResult> {
-  const [left, right] = [await open(a, options), await open(b, options)];
-  return { a: left.name, b: right.name, ...(await compareCheckpoints(left, right, options)) };
-}
 
 /** Options of `explain`. */
 export interface ExplainOptions extends StreamOptions, FolderOptions {

@@ -1,5 +1,6 @@
 // A model that generates and scores text: from a folder, an adapter, a recipe or a plan.
 
+import { z } from "zod";
 import {
   brokenModel,
   type Engine,
@@ -20,6 +21,9 @@ import {
   openLlama,
 } from "../export/llama/index.js";
 import { type CallOptions, usageError } from "../kit/index.js";
+import { formatBytes } from "../kit/printing/index.js";
+import { jsonSchemaOf, writtenAs } from "../kit/settings/index.js";
+import { sourceField } from "../merge/index.js";
 import { type ChatMessage, encodePair, promptEncoder, tokenBeforeText } from "../text/index.js";
 import type { RecipeInput } from "./inputs.js";
 import { type FolderOptions, hubOf } from "./options.js";
@@ -31,6 +35,23 @@ import { MergePlan } from "./plan-merge.js";
  * llama.cpp runs an export in the cache.
  */
 export type ModelInput = string | RecipeInput | MergePlan;
+
+/** An input whose source may be a plan, which has no JSON. */
+export type WithModel<Input extends { readonly source: unknown }> = Omit<Input, "source"> & {
+  /** The model: a folder, `FOLDER+ADAPTER`, a name on the hub, a recipe or its file, or a plan. */
+  readonly source: ModelInput;
+};
+
+const source = sourceField("");
+
+/** A field for a model that is read or run: what recipes take as a source, or a plan. */
+export const modelField = (description: string) =>
+  writtenAs(
+    z.custom<ModelInput>((value) => value instanceof MergePlan || source.safeParse(value).success, {
+      error: "must be a folder, FOLDER+ADAPTER, a recipe or its file, or a plan",
+    }),
+    () => jsonSchemaOf(source),
+  ).meta({ description });
 
 /** Options of `openModel`. `onProgress` reports the bytes of a recipe that are computed, or of an export. */
 export interface OpenModelOptions
@@ -153,9 +174,52 @@ export class Model {
     const answers = await this.#engine.generate(encoded, {
       ...rest,
       maxNewTokens,
-      onText: onText && ((index, text) => onText(text, index)),
+      onText,
     });
     return answers.map((answer, index) => this.#answerOf(answer, index));
+  }
+
+  /**
+   * Answers a prompt as `generate` does, in parts of the text as they are made, in whole characters. Leaving the loop ends
+   * the answer.
+   * @returns the whole answer, for those who take the parts by `next`
+   * @throws as `generate`
+   */
+  async *stream(
+    prompt: string | readonly ChatMessage[],
+    { signal, ...options }: Omit<GenerateOptions, "onText"> = {},
+  ): AsyncGenerator<string, Answer, undefined> {
+    const left = new AbortController();
+    const parts: string[] = [];
+    let isDone = false;
+    let wake = () => {};
+    const answer = this.generate(prompt, {
+      ...options,
+      signal: signal ? AbortSignal.any([signal, left.signal]) : left.signal,
+      onText(text) {
+        parts.push(text);
+        wake();
+      },
+    });
+    const ended = answer.then(
+      () => undefined,
+      () => undefined,
+    );
+    void ended.then(() => {
+      isDone = true;
+      wake();
+    });
+    try {
+      while (!isDone || parts.length > 0) {
+        const part = parts.shift();
+        if (part !== undefined) yield part;
+        else await new Promise<void>((resolve) => (wake = resolve));
+      }
+      return await answer;
+    } finally {
+      left.abort();
+      await ended;
+    }
   }
 
   /**
@@ -209,6 +273,13 @@ export class Model {
  */
 export async function openModel(source: ModelInput, options: OpenModelOptions = {}): Promise<Model> {
   return new Model(await openInBackend(source, options));
+}
+
+/** What runs a model, and why. @param computed bytes that were merged for it */
+export function factsOf(model: Model, computed: number): string[] {
+  const { name, reason } = model.backend;
+  if (name === "llama") return [`${Model.engineOf(model).program} (${reason})`];
+  return [`embedded engine (${reason})`, ...(computed > 0 ? [`${formatBytes(computed)} merged`] : [])];
 }
 
 /** What the engine opens. */

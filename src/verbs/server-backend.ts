@@ -15,7 +15,7 @@ import {
 import { openCheckpoint } from "../formats/checkpoint/index.js";
 import { exists } from "../kit/files/index.js";
 import { CancelledError, usageError } from "../kit/index.js";
-import type { OpenedBackend } from "./evaluate.js";
+import type { OpenedBackend } from "./evaluate-run.js";
 
 /** Options of `openServer`. */
 export interface OpenServerOptions

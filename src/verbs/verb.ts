@@ -52,6 +52,8 @@ export interface Controls<P extends Progress = Progress, Planned = unknown> exte
   readonly started?: Date | undefined;
   /** How notes say that a field is set. Default: as in a file. */
   readonly say?: SayField | undefined;
+  /** Of a verb that streams: called with each part of a text as it is made, in whole characters, and the index of its prompt. */
+  readonly onPart?: ((text: string, prompt: number) => void) | undefined;
   /** Called once with what is planned, before the work; what it throws ends the call. */
   readonly onPlan?: ((planned: Planned) => void) | undefined;
 }
@@ -60,12 +62,14 @@ export interface Controls<P extends Progress = Progress, Planned = unknown> exte
 export interface Planning<Input, Planned> {
   /** Help of `--dry-run`. */
   readonly description: string;
-  /** A line above the plan, where the work follows it. */
+  /** Where the plan is printed before the work, too: a line above it, or none if that is empty. */
   title?(input: Input): string;
   run(input: Input, controls: Controls): Promise<Planned>;
   show(planned: Planned, input: Input): readonly Shown[];
   /** What `--json` prints. Default: what `run` gives. */
   json?(planned: Planned, input: Input): unknown;
+  /** Lines on stderr at the end. */
+  closing?(planned: Planned, input: Input): readonly string[];
 }
 
 /** A file that has the input of a verb. Flags are called as its fields, have values as text, and override it. */
@@ -93,6 +97,8 @@ export interface Verb<
   Planned = unknown,
 > {
   readonly name: string;
+  /** Its function in the library. Default: the name. */
+  readonly function?: string;
   readonly description: string;
   /** What it takes. Each field has a description, and its default or what holds without it (`unset`). */
   readonly schema: Schema;
@@ -100,9 +106,13 @@ export interface Verb<
   readonly closed?: readonly string[];
   /** Checks an input. Default: by the schema. */
   check?(input: unknown): z.output<Schema>;
+  /** Whether an input is passed on as it was given, as another schema fills in its defaults. */
+  readonly asGiven?: true;
   readonly file?: InputFile<z.output<Schema>>;
-  /** How models on the hub are read: as streams of their weights, or as files. */
-  readonly fetch: "stream" | "files";
+  /** How models on the hub are read: their headers alone, as streams of their weights, or as files. */
+  readonly fetch: HubAccess["fetch"];
+  /** Whether it calls `onPart` while it works. Default: false. */
+  readonly streams?: boolean;
   /** Which of `WorkOptions` it has, with their help; of threads and memory, the default in words. */
   readonly options: { readonly [K in keyof WorkOptions]?: string };
   run(input: z.output<Schema>, controls: Controls<P, Planned>): Promise<Result>;
@@ -112,11 +122,11 @@ export interface Verb<
   readonly terminal: Terminal<z.output<Schema>, Result, P>;
 }
 
-/** What only the command line needs of a verb. Its words, and those of help, have fields in backticks, for their flags. */
+/** What only the command line needs of a verb. Its words, and those of help and notes, have fields in backticks, for their flags. */
 export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   /** The flags by the title of their group in the help: fields, names of `WorkOptions`, `dryRun` and `push`. */
   readonly groups: Readonly<Record<string, readonly string[]>>;
-  /** Where a flag differs from its field. */
+  /** Where a flag or an argument differs from its field. */
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
   /** Fields that are arguments, in order. */
   readonly positional?: readonly string[];
@@ -124,27 +134,42 @@ export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   readonly least?: readonly string[];
   /** What is written to `out`, which is then required: `the adapter`. */
   readonly writes?: string;
+  /** Whether a missing `out` is asked for only when the plan is made: what is wrong with the input is said first. */
+  readonly plansFirst?: boolean;
   /** What an interrupt waits for: `this step`. */
   readonly waitsFor?: string;
   /** What else a progress says. */
   detail?(progress: P): string;
   /** What `--json` prints. Default: the result. */
-  json?(result: Result, seconds: number): unknown;
-  /** Whether the command fails by its result. Default: it does not. */
-  isFailed?(result: Result): boolean;
+  json?(result: Result, seconds: number, input: Input): unknown;
   /** Lines on stderr at the end. @param time how long it took, in words */
   closing?(result: Result, input: Input, time: string): readonly string[];
   /** The folder that `--push` pushes. */
   pushed?(result: Result, input: Input): string;
+  /** Why a result is not pushed; undefined where it may be. */
+  heldBack?(result: Result, input: Input): string | undefined;
+  /** Whether a result that is there is a failure: the exit status is 1. */
+  isFailure?(result: Result): boolean;
 }
 
 export interface FlagSpelling {
   /** Default: the field with dashes. */
   readonly flag?: string;
-  /** What is in the help in place of a value. Default: by the field's type. */
+  /** One letter. Default: `o` for `out`. */
+  readonly short?: string;
+  /** What is in the help in place of a value; `...` at its end takes several. Default: by the field's type. */
   readonly value?: string;
-  /** How the text of a flag is read: a file with one text per line, or ID=PLACE, repeatable. Default: as the field's type says. */
-  readonly read?: "texts" | "places";
+  /**
+   * How the text of a flag is read: a file with one text per line, with prompts or with token ids, words with commas, JSON, ID=PLACE or SOURCE=WEIGHT, both repeatable.
+   * Default: as the field's type says.
+   */
+  readonly read?: "texts" | "prompts" | "tokens" | "list" | "json" | "places" | "weighted";
+  /** A further flag, with a file of more values. */
+  readonly file?: { readonly flag: string; readonly read: "prompts"; readonly help: string };
+  /** Whether the schema explains a value that is not among its choices. Default: false. */
+  readonly explains?: boolean;
+  /** A flag for each choice, with its help. */
+  readonly each?: Readonly<Record<string, readonly [choice: string, help: string]>>;
   /** Default: the field's description. */
   readonly help?: string;
 }
@@ -152,11 +177,11 @@ export interface FlagSpelling {
 /** Names of the options that do not belong into an input. */
 const OPTIONS = ["signal", "onProgress", "onNote", "folder", "hub", "threads", "memory", "force", "resume"];
 
-type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check">;
+type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven">;
 
 /** A verb's input, checked. @throws RecipeError with every problem */
 export function checkInput<Schema extends z.ZodObject>(
-  { name, schema, check: own }: Checkable<Schema>,
+  { name, schema, check: own, asGiven }: Checkable<Schema>,
   input: unknown,
 ): z.output<Schema> {
   if (own) return own(input);
@@ -171,7 +196,8 @@ export function checkInput<Schema extends z.ZodObject>(
       ),
     };
   };
-  return checkSettings(input, { kind: `input of ${name}`, check });
+  const checked = checkSettings(input, { kind: `input of ${name}`, check });
+  return asGiven ? (input as z.output<Schema>) : checked;
 }
 
 /** Carries out a verb. @throws RecipeError if the input is not valid, with every problem; and what the verb throws */

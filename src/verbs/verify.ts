@@ -128,7 +128,7 @@ export const verifyVerb: Verb<typeof verifySchema, VerifyResult, Progress, Verif
       bases: { flag: "base", value: "source" },
       share: { value: "share" },
     },
-    isFailed: ({ verified }) => !verified,
+    isFailure: ({ verified }) => !verified,
     closing: ({ card }, { report }) => [
       ...(card && card.bytesFetched > 0 ? [`Fetched ${formatBytes(card.bytesFetched)} of weights from the hub.`] : []),
       ...(card && report !== undefined ? [`Wrote ${join(report, BADGE)} and ${join(report, SECTION)}`] : []),

@@ -60,7 +60,7 @@ async function census(python, family, folder) {
   /** @type {Record<string, number> | undefined} */
   let analysis;
   await attempt("inspect", async () => {
-    const { layers, parameters, allTensors } = await inspect(at("base"));
+    const { layers, parameters, allTensors } = await inspect({ source: at("base") });
     row.tensors = allTensors.map(({ name, layer, part }) => [name, layer, part]);
     if (layers !== row.made.layers) throw new Error(`${layers} layers, not ${row.made.layers}`);
     if (parameters !== row.made.parameters) throw new Error(`${parameters} parameters, not ${row.made.parameters}`);

@@ -177,6 +177,7 @@ describeInBrowser("choosing layers", () => {
       if (value === "revert") expect(messages[0]).toMatch(/ are all missing/);
       else if (value === "moe") expect(messages[0]).toMatch(/positive_prompts: is missing/);
       else if (value === "aim") expect(messages[0]).toMatch(/^base-inputs does not exist/);
+      else if (value === "harc") expect(messages[0]).toMatch(/its layers have no experts/);
       else if (value === "transplant") expect(messages[0]).toMatch(/has no tokenizer\.json/);
       else expect([value, messages]).toEqual([value, []]);
     }
@@ -288,7 +289,10 @@ describeInBrowser("choosing layers", () => {
     const dialog = page.getByRole("dialog");
     const measured = dialog.getByRole("radio", { name: "Where these experts changed" });
     await measured.waitFor();
-    expect(await measured.isChecked()).toBe(true);
+    // Neither is known to score higher, so the person chooses.
+    expect(await measured.isChecked()).toBe(false);
+    expect(await dialog.getByRole("button", { name: "Make the recipe" }).isDisabled()).toBe(true);
+    await measured.check();
     await dialog.getByRole("radio", { name: "The paper's default" }).waitFor();
     // The layers that \`layergraft suggest\` finds by the same rule.
     const { suggestions: found } = await suggest({ base: at("base"), task: at("math"), language: at("swahili") });

@@ -55,7 +55,7 @@ describeInBrowser("leaving with a result", () => {
     await page.getByRole("link", { name: "Try" }).click();
     await page.getByLabel("Prompt", { exact: true }).fill(QUESTION);
     await page.getByText("Options").click();
-    await page.getByLabel("New tokens, at most").fill("12");
+    await page.getByLabel("maxNewTokens").fill("12");
     await page.getByRole("button", { name: "Ask 4 models" }).click();
     await page.getByText("are marked").waitFor();
     const sources = {

@@ -118,7 +118,6 @@ describeInBrowser("scoring while choosing", () => {
     await way.getByLabel("Values").last().fill("0, 4");
     await way.getByRole("button", { name: "Make the plan" }).click();
     await way.getByRole("button", { name: "Run and watch it" }).click();
-    await page.getByRole("button", { name: "Run", exact: true }).click();
     const map = page.getByRole("region", { name: "Map of mine" });
     await map.getByRole("button").nth(3).waitFor({ timeout: 200_000 });
     await page.getByText("Done.", { exact: true }).waitFor({ timeout: 60_000 });

@@ -53,7 +53,7 @@ describeInBrowser("the studio in a browser", () => {
     await dialog.getByRole("button", { name: "models" }).click();
     await dialog.getByRole("button", { name: "Choose base" }).click();
     await dialog.waitFor({ state: "detached" });
-    expect(await card("Base").locator("dd").allInnerTexts()).toContain("4");
+    await expect.poll(() => card("Base").locator("dd").allInnerTexts()).toContain("4");
 
     await page.getByRole("button", { name: "Add the first expert" }).click();
     for (const name of ["math", "swahili", "other-tokens"]) {

@@ -60,7 +60,8 @@ describeInBrowser("watching", () => {
     const plan = readFileSync(at("project", "mine.plan.yaml"), "utf8");
     writeFileSync(at("project", "mine.plan.yaml"), plan.replace(/( +)- .*quiz\.yaml/, `$&\n$1- ${other}`));
     appendFileSync(at("project", "mine.plan.yaml"), "title: <b>Mine</b>\nexecutor: { total_cores: 1 }\n");
-    await way.getByRole("button", { name: "Run and watch it" }).click();
+    // Run and watch it would run it at once.
+    await page.getByRole("link", { name: "Experiments", exact: true }).click();
     await page.getByText("Not begun. It can run.").waitFor();
     expect(await page.getByRole("heading", { level: 2, name: "<b>Mine</b>" }).count()).toBe(1);
     await picture("watch-new");

@@ -67,12 +67,12 @@ describeInBrowser("written pages", () => {
     );
     // What differs, not what the threshold's definition gives: means over the rows, and shares above one threshold.
     const [, most, least] =
-      /^(\w+) changed [\d.]+ times as much as (\w+): /.exec(await page.locator(".finding p").innerText()) ?? [];
+      /^(\w+) changed [\d.]+ times as much as (\w+): /.exec(await page.locator(".finding .much").innerText()) ?? [];
     const means = Object.fromEntries(
       analysis.experts.map((name, i) => [name, analysis.matrices.experts[i]?.mean ?? 0]),
     );
     expect(means[most ?? ""]).toBeGreaterThan(means[least ?? ""] ?? Number.POSITIVE_INFINITY);
-    const finding = await page.locator(".finding p").innerText();
+    const finding = await page.locator(".finding .much").innerText();
     for (const name of [most, least]) expect(finding).toContain(`${means[name ?? ""]?.toExponential(2)} in ${name}`);
     expect(finding).toMatch(
       /Above a threshold of [\d.e-]+ for all: [\d.]+% of the rows of \w+, [\d.]+% of the rows of/,

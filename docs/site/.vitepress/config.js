@@ -129,7 +129,31 @@ export default defineConfig({
     nav: groups.map(({ text }, index) => ({ text, link: sidebar[index]?.items[0]?.link ?? "/" })),
     sidebar: { "/docs/": sidebar },
     outline: [2, 3],
-    search: { provider: "local" },
+    search: {
+      provider: "local",
+      options: {
+        miniSearch: {
+          options: {
+            // Names such as q4_k_m and numbers such as 87.5 are words. VitePress sends functions to the browser as text.
+            tokenize: (text) => text.split(/[^\p{L}\p{N}_.]+|\.(?![\p{L}\p{N}])|(?<![\p{L}\p{N}])\./u),
+          },
+          searchOptions: {
+            // Of a text of several words, pages that have all of them come first.
+            fuzzy: (term) => (/\d/.test(term) || term.length < 5 ? false : 0.2),
+            boost: { title: 6, titles: 2, text: 1 },
+            // Guides before references, and those before the history of the project.
+            boostDocument: (id) =>
+              /CHANGELOG|docs\/decisions|ARCHITECTURE|CONTRIBUTING|SECURITY/.test(id)
+                ? 0.15
+                : /docs\/api\//.test(id)
+                  ? 0.25
+                  : /docs\/(commands|fields|results|from-1-to-2)/.test(id)
+                    ? 0.6
+                    : 1,
+          },
+        },
+      },
+    },
     socialLinks: [{ icon: "github", link: source }],
     editLink: { pattern: `${source}/edit/main/:path`, text: "Edit this page" },
     externalLinkIcon: true,

@@ -1,19 +1,41 @@
 import { createInterface } from "node:readline/promises";
+import type { Command } from "commander";
+import { z } from "zod";
 import { brokenModel, type Finish } from "../../engine/index.js";
 import { CancelledError } from "../../kit/index.js";
 import { visible, write } from "../../kit/printing/index.js";
 import type { ChatMessage } from "../../text/index.js";
 import {
-  SOURCE_ARGUMENT,
-  samplingOf,
-  withEngine,
-  withEngineOptions,
-  withFastBackendOption,
-  withSamplingOptions,
-  withTemplateOption,
-} from "../shared/model-flags.js";
-import { info, paletteFor, print } from "../shared/output.js";
-import type { Command } from "../shared/typed.js";
+  backendFields,
+  checkSampling,
+  FASTER,
+  MODEL_FLAGS,
+  SOURCE,
+  samplingFields,
+  templateFields,
+} from "../../verbs/shared/index.js";
+import { withEngine } from "../shared/model-flags.js";
+import { type CommonOptions, info, paletteFor, print } from "../shared/output.js";
+import { fieldsIn, withFields } from "../shared/verb-command.js";
+
+const FIELDS = {
+  name: "chat",
+  schema: z.strictObject({
+    system: z.string().optional().meta({ description: "system message" }),
+    ...templateFields,
+    ...samplingFields(512),
+    ...backendFields(FASTER),
+  }),
+  options: { threads: "all cores" },
+  terminal: {
+    groups: {
+      "Prompt:": ["system", "templateVariables"],
+      "Sampling:": ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "seed", "stop"],
+      "Engine:": ["backend", "threads", "type", "providers"],
+    },
+    flags: { ...MODEL_FLAGS, system: { value: "text" } },
+  },
+};
 
 const JSON_HELP =
   "With --json, each answer is one line of JSON: text, finish, promptTokens, and newTokens for a complete answer. " +
@@ -21,21 +43,22 @@ const JSON_HELP =
   "stopped (by Ctrl-C), or full (the conversation no longer fits the context, so there is no answer).";
 const HELP = "Ctrl-C stops an answer, /new starts a new conversation, an empty line or Ctrl-D exits.";
 
+type Flags = CommonOptions & { readonly threads?: number };
+
 export function add(program: Command): void {
-  const command = withTemplateOption(
-    program
-      .command("chat")
-      .description(`Chat with a model through its chat template. ${HELP} ${JSON_HELP}`)
-      .argument("<source>", SOURCE_ARGUMENT)
-      .optionsGroup("Prompt:")
-      .option("--system <text>", "system message"),
-  );
-  withEngineOptions(withFastBackendOption(withSamplingOptions(512)(command))).action(async (source, flags) => {
-    await withEngine(source, { ...flags, prefer: "speed", chat: true }, async (engine, signal) => {
+  const command = program
+    .command("chat")
+    .description(`Chat with a model through its chat template. ${HELP} ${JSON_HELP}`)
+    .argument("<source>", SOURCE);
+  withFields(command, FIELDS).action(async (source: string, flags: Flags) => {
+    const { system, templateVariables: variables = {}, ...given } = await fieldsIn(FIELDS, flags);
+    checkSampling(given);
+    const { backend, type, providers, generationConfig, ...sampling } = given;
+    const how = { backend, type, providers, generationConfig, threads: flags.threads };
+    await withEngine(source, flags, { ...how, prefer: "speed", chat: true }, async (engine, signal) => {
       const palette = paletteFor(process.stdout);
-      const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
+      const opening: ChatMessage[] = system === undefined ? [] : [{ role: "system", content: system }];
       let messages = [...opening];
-      const variables = flags.chatTemplateKwargs ?? {};
       // Fails before the first question if the template does not read a variable.
       await engine.encode([...messages, { role: "user", content: "" }], { variables });
       info(flags, HELP);
@@ -77,9 +100,9 @@ export function add(program: Command): void {
             continue;
           }
           const [reply] = await engine.generate([tokens], {
-            ...samplingOf(flags),
+            ...sampling,
             signal: answering.signal,
-            onText: (_, text) => {
+            onText: (text) => {
               answer += text;
               if (!flags.json) write(process.stdout, visible(text));
             },

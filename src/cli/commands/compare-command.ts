@@ -12,7 +12,7 @@ import {
 import { escapeMarkdown, findingText } from "../../figures/index.js";
 import { exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { OutputError, usageError } from "../../kit/index.js";
-import { commandLine, formatSome, plural, visible } from "../../kit/printing/index.js";
+import { commandLine, formatSome, plural, visible, wrapped } from "../../kit/printing/index.js";
 import {
   type CommonOptions,
   info,
@@ -72,7 +72,7 @@ export function add(program: Command): void {
       ...rows,
       ...verdicts(comparison),
       ...(flags.flips ? ["", ...flips(comparison)] : []),
-      ...(notes.length > 0 ? ["", ...notes.map((note) => palette.dim(note))] : []),
+      ...(notes.length > 0 ? ["", ...notes.flatMap((note) => wrapped(note).map(palette.dim))] : []),
     ]);
   });
 }
@@ -121,7 +121,9 @@ async function runsOf(path: string): Promise<string | string[]> {
 function verdicts({ tasks, methods }: ResultsComparison): string[] {
   if (methods.length > 2) return [];
   const found = tasks.flatMap(({ title, comparisons }) =>
-    comparisons.slice(0, 1).map((one) => `${title}: ${findingText(compareFinding(one, ["the first", "the second"]))}`),
+    comparisons
+      .slice(0, 1)
+      .flatMap((one) => wrapped(`${title}: ${findingText(compareFinding(one, ["the first", "the second"]))}`)),
   );
   return ["", ...found];
 }

@@ -12,11 +12,10 @@ import { usageError, VERSION } from "../../kit/index.js";
 import { describeFree, freeMemory } from "../../kit/memory/index.js";
 import { commandLine, formatBytes, shorten } from "../../kit/printing/index.js";
 import { cloneFile } from "../../merge/output/index.js";
-import { memoryTable } from "../../verbs/shared/index.js";
+import { memoryTable, SOURCE } from "../../verbs/shared/index.js";
 import { asTyped } from "../shared/command-name.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { memoryLines } from "../shared/memory-lines.js";
-import { SOURCE_ARGUMENT } from "../shared/model-flags.js";
 import { interruptSignal, paletteFor, parsePositive, print, printJson, withCommonOptions } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
 
@@ -48,7 +47,7 @@ export function add(program: Command): void {
       "Print what is installed here, what each part enables, and the command that adds a missing one. With a model, print " +
         "the memory that running and training it need, and whether that is free. Reads headers, and downloads no weights.",
     )
-    .argument("[model]", SOURCE_ARGUMENT)
+    .argument("[model]", SOURCE)
     .option("--tokens <n>", "tokens of a text, prompt and answer together (default: 1024)", parsePositive)
     .option("--batch <n>", "texts at once (default: 1 to run, 8 to train)", parsePositive);
   withCommonOptions(command).action(async (model, options) => {

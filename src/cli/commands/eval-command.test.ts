@@ -48,9 +48,9 @@ describe("eval", () => {
     [["eval", "x", "-t", "mmlu", "--resume"], /--resume needs --out/],
     [
       ["eval", "x", "-t", "mmlu", "--backend", "vllm"],
-      /unknown --backend "vllm"; use engine, llama \(llama\.cpp\), openai:URL/,
+      /unknown backend "vllm"; use engine, llama \(llama\.cpp\), openai:URL/,
     ],
-    [["eval", "x", "-t", "mmlu", "--backend", "openai:"], /unknown --backend "openai:"/],
+    [["eval", "x", "-t", "mmlu", "--backend", "openai:"], /unknown backend "openai:"/],
     [["eval", "x", "-t", "mmlu", "--backend", "openai:localhost"], /http:\/\/host:port/],
     [["eval", "x", "-t", "mmlu", "--backend", "serve:vllm serve x"], /\{port\}/],
     [["eval", "x", "-t", "mmlu", ...SERVER, "--tokenizer", "nowhere"], /no tokenizer\.json/],
@@ -64,7 +64,9 @@ describe("eval", () => {
 
   it.each([
     [["--limit", "0"], /at least 1/],
-    [["--shots", "many"], /whole number/],
+    [["--shots", "many"], /must be a number, not text/],
+    [["--shots", "1.5"], /whole number/],
+    [["--tokenize", "flores200"], /needs a SentencePiece model that only sacreBLEU has/],
     [["--timeout", "-3"], /number of seconds/],
     [["--format", "html"], /Allowed choices are table, markdown, csv/],
     [["--tasks", "a,,b"], /comma-separated words/],

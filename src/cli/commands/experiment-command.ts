@@ -25,7 +25,8 @@ import {
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
-import { asField, closest, commandLine } from "../../kit/printing/index.js";
+import { closest, commandLine } from "../../kit/printing/index.js";
+import { exportVerb } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {
   type CommonOptions,
@@ -37,14 +38,15 @@ import {
   withWorkOptions,
 } from "../shared/output.js";
 import { withPushOptions } from "../shared/push.js";
-import { type ExportFlags, runExport, withEncodingOptions } from "./export-command.js";
+import { callByFlags, withVerbFlags } from "../shared/verb-command.js";
 
 const ACTIONS = ["run", "resume", "status", "report", "export"] as const;
 type Action = (typeof ACTIONS)[number];
 
-interface ExperimentFlags
-  extends Omit<MergeOptions, "out">,
-    Partial<Pick<ExportFlags, "format" | "type" | "tensorType">> {
+interface ExperimentFlags extends Omit<MergeOptions, "out"> {
+  readonly format?: keyof typeof EXPORT_FORMATS;
+  readonly type?: string;
+  readonly tensorType?: readonly string[];
   readonly base?: string;
   readonly out?: string;
   readonly data?: string;
@@ -77,7 +79,7 @@ export function add(program: Command): void {
         .choices(Object.keys(EXPORT_FORMATS))
         .default(undefined, "a checkpoint"),
     );
-  withPushOptions(withEncodingOptions(command))
+  withPushOptions(withVerbFlags(exportVerb, ["type", "tensorTypes"])(command))
     .option("--resume", "resume an interrupted export")
     .option("--force", "replace an existing output or interrupted export");
   withWorkOptions(command).action(
@@ -134,10 +136,9 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
   const { name, recipe } = findRecipe(row, gatherReport(experiment, status), status);
   const output = { ...rest, ...(out === undefined ? {} : { out }) };
   info(flags, `Exporting ${name}`);
-  if (format === undefined)
-    return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) }, undefined, asField);
+  if (format === undefined) return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) });
   const encoding = { ...(type === undefined ? {} : { type }), ...(tensorType === undefined ? {} : { tensorType }) };
-  await runExport(recipe, { ...output, format, ...encoding });
+  await callByFlags(exportVerb, { source: recipe, format }, { ...output, ...encoding });
 }
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {

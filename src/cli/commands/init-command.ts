@@ -123,7 +123,7 @@ async function writeInitial(kind: string, options: InitOptions): Promise<void> {
 
 /** Number of layers; undefined for a model that cannot be read. */
 const depthOf = (source: string): Promise<number | undefined> =>
-  inspect(source).then(
+  inspect({ source }).then(
     ({ layers }) => layers,
     () => undefined,
   );

@@ -1,20 +1,22 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+// The command of the verb, which takes the flags of mergekit's programs, too.
+import { InvalidArgumentError, Option } from "commander";
 import { defined, usageError } from "../../kit/index.js";
-import { outputSchema, type RecipeInput } from "../../merge/index.js";
+import { outputSchema } from "../../merge/index.js";
 import { planMerge } from "../../verbs/index.js";
-import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+import { mergeVerb } from "../../verbs/shared/index.js";
+import { hubAccess } from "../shared/hub-access.js";
 import { MERGEKIT_FLAGS, spellingsOf } from "../shared/mergekit-flags.js";
-import { info, parseCount, parseThreads } from "../shared/output.js";
-import { AS_MERGEKIT } from "../shared/recipe-flags.js";
+import { type CommonOptions, info, parseCount, parseThreads, runWithProgress } from "../shared/output.js";
+import { verbCommand } from "../shared/verb-command.js";
 
-interface MergekitOptions {
-  readonly allowCode?: boolean;
-  readonly asMergekit?: boolean;
+interface MergekitOptions extends CommonOptions {
+  readonly out?: string;
+  readonly shardSize?: string;
   readonly numThreads?: number;
   readonly outPath?: string;
   readonly outShardSize?: number;
   readonly randomSeed?: number;
-  readonly loraMergeDtype?: RecipeInput["lora_merge_dtype"];
+  readonly loraMergeDtype?: string;
 }
 
 /** A number as mergekit writes it, such as 5B. */
@@ -58,7 +60,7 @@ function mergekitOptions() {
  * Reports the flags of mergekit that were given and have no effect.
  * @throws LayergraftError code `usage` for one that asks for what is never done
  */
-function noteFlags(theirs: ReturnType<typeof mergekitOptions>, options: MergeOptions): void {
+function noteFlags(theirs: ReturnType<typeof mergekitOptions>, options: CommonOptions): void {
   const given = theirs.filter(({ option, hasEffect }) => {
     const value = (options as Record<string, unknown>)[option.attributeName()];
     return !hasEffect && value !== undefined && (value === false) === option.negate;
@@ -72,36 +74,34 @@ function noteFlags(theirs: ReturnType<typeof mergekitOptions>, options: MergeOpt
     info(options, `note: not needed here: ${unused.join(", ")} (see docs/coming-from-mergekit.md)`);
 }
 
-export function add(program: Command): void {
-  const command = program
-    .command("merge")
-    .description(
-      "Run a recipe. Options override the recipe. Relative paths start from the recipe's folder. A model in a recipe may be " +
-        "another recipe; intermediate models are never written. A configuration of mergekit or mergekit-moe runs as it is; " +
-        "its relative paths start from the working folder.",
-    )
-    .argument("<recipe>", "YAML file")
-    .argument("[out]", "folder to write, as --out");
-  withMergeOptions(command)
-    .option("--allow-code", "run a file that the recipe names as its method")
-    .option("--as-mergekit", AS_MERGEKIT);
-  const theirs = mergekitOptions();
-  for (const { option } of theirs) command.addOption(option);
-  command.action(async (file: string, argument: string | undefined, flags: MergeOptions & MergekitOptions) => {
-    const { allowCode, asMergekit, outPath, numThreads, outShardSize, randomSeed: seed, loraMergeDtype } = flags;
-    const out = argument ?? outPath;
-    if (out !== undefined && flags.out !== undefined) throw usageError(`Give ${out} or --out ${flags.out}, not both.`);
-    const options: MergeOptions = { ...defined({ out, threads: numThreads }), ...flags };
-    noteFlags(theirs, options);
-    await runMerge(async (hub) => {
-      const planWith = (fields: Partial<RecipeInput>) => planMerge(file, { hub, allowCode, seed, fields, asMergekit });
-      const fields = defined({ ...outputFields(options), lora_merge_dtype: loraMergeDtype });
-      const plan = await planWith(fields);
-      const own = plan.toJSON().notes;
-      for (const note of plan.notes) if (!own.includes(note)) info(options, `note: ${note}`);
-      if (outShardSize === undefined || options.shardSize) return plan;
-      const { bytesToWrite, parameters } = plan.summary;
-      return planWith({ ...fields, shard_size: Math.ceil((outShardSize * bytesToWrite) / Math.max(1, parameters)) });
-    }, options);
-  });
-}
+const theirs = mergekitOptions();
+
+export const add = verbCommand(mergeVerb, {
+  hidden: theirs.map(({ option }) => option),
+  async settled(given, [file = "", argument]) {
+    const {
+      out,
+      outPath,
+      numThreads,
+      outShardSize,
+      randomSeed: seed,
+      loraMergeDtype,
+      shardSize,
+    } = given as MergekitOptions;
+    const place = argument ?? outPath;
+    if (place !== undefined && out !== undefined) throw usageError(`Give ${place} or --out ${out}, not both.`);
+    noteFlags(theirs, given);
+    const size =
+      outShardSize === undefined || shardSize !== undefined
+        ? undefined
+        : await runWithProgress(given, async (controls) => {
+            const hub = hubAccess("plan", controls);
+            const { bytesToWrite, parameters } = (await planMerge(file, { hub, seed, asMergekit: true })).summary;
+            return Math.ceil((outShardSize * bytesToWrite) / Math.max(1, parameters));
+          });
+    return {
+      input: defined({ out: place, seed, lora_merge_dtype: loraMergeDtype, shard_size: size }),
+      flags: { ...defined({ threads: numThreads }), ...given },
+    };
+  },
+});

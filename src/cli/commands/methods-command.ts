@@ -1,6 +1,6 @@
 import { terminalLines } from "../../figures/index.js";
 import { type LayergraftError, usageError } from "../../kit/index.js";
-import { commandLine, didYouMean, removedAdvice } from "../../kit/printing/index.js";
+import { commandLine, didYouMean, removedAdvice, wrapped } from "../../kit/printing/index.js";
 import { loadYaml, type SchemaField } from "../../kit/settings/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
 import { asTyped } from "../shared/command-name.js";
@@ -52,10 +52,10 @@ async function explain(method: MethodReference): Promise<string[]> {
   const { title, summary, formula, reference, fields, entryFields, example } = method;
   return [
     palette.bold(`${method.name}: ${title}`),
-    summary,
+    ...wrapped(summary),
     "",
-    formula,
-    palette.dim(reference),
+    ...wrapped(formula),
+    ...wrapped(reference).map(palette.dim),
     "",
     ...table(fields),
     ...(entryFields.length > 0 ? ["", "Fields of each entry of the list:", ...table(entryFields)] : []),
@@ -63,7 +63,9 @@ async function explain(method: MethodReference): Promise<string[]> {
     "Fields of every recipe:",
     ...table(outputReferences()),
     "",
-    "A parameter is a number, a list with one number per layer, { gradient: [...] }, or rules; see docs/methods.md.",
+    ...wrapped(
+      "A parameter is a number, a list with one number per layer, { gradient: [...] }, or rules; see docs/methods.md.",
+    ),
     "",
     palette.dim("# example"),
     yamlText(example).trimEnd(),

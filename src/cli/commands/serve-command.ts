@@ -1,19 +1,16 @@
 import { once } from "node:events";
 import { basename } from "node:path";
+import type { Command } from "commander";
+import { z } from "zod";
 import { parseHubName } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
 import { usageError } from "../../kit/index.js";
 import { formatSome, plural, shorten, visible } from "../../kit/printing/index.js";
 import { type Model, type ServedRequest, serve } from "../../verbs/index.js";
+import { backendFields, factsOf, MODEL_FLAGS, SOURCE, samplingFields } from "../../verbs/shared/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import {
-  factsOf,
-  SOURCE_ARGUMENT,
-  withBackendOption,
-  withEngineOptions,
-  withGenerationConfigOption,
-} from "../shared/model-flags.js";
-import {
+  type CommonOptions,
   elapsed,
   info,
   interruptSignal,
@@ -24,7 +21,30 @@ import {
   readKey,
   runWithProgress,
 } from "../shared/output.js";
-import type { Command } from "../shared/typed.js";
+import { fieldsIn, withFields } from "../shared/verb-command.js";
+
+const { generationConfig } = samplingFields(0);
+const FIELDS = {
+  name: "serve",
+  schema: z.strictObject({ generationConfig, ...backendFields() }),
+  options: { threads: "all cores" },
+  terminal: {
+    groups: { "Server:": ["generationConfig"], "Engine:": ["backend", "threads", "type", "providers"] },
+    flags: MODEL_FLAGS,
+  },
+};
+
+interface Flags extends CommonOptions {
+  readonly model?: readonly string[];
+  readonly host: string;
+  readonly port: number;
+  readonly apiKeyEnv?: string;
+  readonly cors?: readonly string[];
+  readonly parallel?: number;
+  readonly queue: number;
+  readonly context?: number;
+  readonly threads?: number;
+}
 
 export function add(program: Command): void {
   const command = program
@@ -34,7 +54,7 @@ export function add(program: Command): void {
         "Requests choose a model by its name; models of one server share the weights that they have in common. " +
         "Ctrl-C finishes the answers under way and exits.",
     )
-    .argument("[source]", `${SOURCE_ARGUMENT}; its name is that of the folder or file`)
+    .argument("[source]", `${SOURCE}; its name is that of the folder or file`)
     .option("-m, --model <name=source...>", "further models by name")
     .optionsGroup("Server:")
     .option("--host <address>", "address to listen on", "127.0.0.1")
@@ -44,12 +64,13 @@ export function add(program: Command): void {
     .option("--parallel <n>", "answers of a model computed at once (default: 8)", parsePositive)
     .option("--queue <n>", "answers that may wait", parseCount, 256)
     .option("--context <n>", "maximum tokens of prompt and answer (default: the model's, at most 8192)", parsePositive);
-  withEngineOptions(withBackendOption(withGenerationConfigOption(command))).action(async (source, flags) => {
+  withFields(command, FIELDS).action(async (source: string | undefined, flags: Flags) => {
+    const how = await fieldsIn(FIELDS, flags);
     const sources = await sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);
     const signal = interruptSignal("what is under way");
     const names = [...sources.keys()];
-    const { host, port, queue, cors: origins, parallel, context, backend, type, threads, provider: providers } = flags;
+    const { host, port, queue, cors: origins, parallel, context, threads } = flags;
     let [start, computed] = [performance.now(), 0];
     const onOpen = (name: string, model: Model) => {
       const source = sources.get(name) ?? "";
@@ -60,8 +81,7 @@ export function add(program: Command): void {
     };
     const server = await runWithProgress(flags, ({ onProgress }) =>
       serve(Object.fromEntries(sources), {
-        ...{ host, port, apiKey, queue, origins, parallel, context, backend, type, threads, providers, signal, onOpen },
-        generationConfig: flags.generationConfig,
+        ...{ host, port, apiKey, queue, origins, parallel, context, threads, ...how, signal, onOpen },
         hub: hubAccess("files", { signal, onProgress }),
         onProgress: (progress) => {
           if (progress.unit === "bytes") computed = progress.total;

@@ -93,7 +93,7 @@ async function tune(given: TuneFlags): Promise<void> {
     throw usageError(`${flags.on} does not exist. Give --on a task file, or the name of a task.`);
   }
   const { layers } = await runWithProgress(flags, (controls) =>
-    inspect(flags.task, { hub: hubAccess("headers", controls) }),
+    inspect({ source: flags.task }, { hub: hubAccess("headers", controls) }),
   );
   // A plan without a file starts from the working folder.
   const settings = { ...(dryRun ? flags : await moved(flags, out)), layers };

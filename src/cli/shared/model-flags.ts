@@ -1,186 +1,36 @@
-// Flags of commands that run a model, and how they open it.
+// How commands that are no verbs open a model.
 
-import { availableParallelism } from "node:os";
-import { InvalidArgumentError, Option } from "commander";
-import type { Engine, GenerateOptions } from "../../engine/index.js";
-import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
-import { BACKENDS, type BackendName } from "../../export/llama/index.js";
-import { isObject, usageError } from "../../kit/index.js";
-import { withWritten } from "../../kit/numbers/index.js";
-import { formatBytes } from "../../kit/printing/index.js";
+import type { Engine } from "../../engine/index.js";
 import { Model, type OpenModelOptions, openModel } from "../../verbs/index.js";
+import { factsOf } from "../../verbs/shared/index.js";
 import { hubAccess } from "./hub-access.js";
-import {
-  type CommonOptions,
-  elapsed,
-  info,
-  interruptSignal,
-  parseCount,
-  parseNumber,
-  parsePositive,
-  parseShare,
-  parseThreads,
-  runWithProgress,
-  withCommonOptions,
-} from "./output.js";
-import { parseJson } from "./prompt-files.js";
-import { adding } from "./typed.js";
-
-export interface EngineOptions extends CommonOptions {
-  readonly backend?: BackendName;
-  readonly threads?: number;
-  readonly type?: FileType;
-  readonly provider?: string[];
-  readonly generationConfig?: boolean;
-}
-
-/** What can be read as weights. */
-export const WEIGHTS_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a model on the hub";
-/** What can be run. */
-export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe or .gguf file, or a model on the hub";
-
-/** @param otherwise the default for what is no .gguf file and fits into memory as float32 */
-const backendOption = (otherwise: string) =>
-  adding<Pick<EngineOptions, "backend">>((command) =>
-    command
-      .optionsGroup("Engine:")
-      .addOption(
-        new Option(
-          "--backend <name>",
-          `engine, or llama for llama.cpp (default: llama for .gguf files${otherwise}, else engine if it fits)`,
-        ).choices(BACKENDS),
-      ),
-  );
-export const withBackendOption = backendOption("");
-/** For commands that prefer speed. */
-export const withFastBackendOption = backendOption(", and for folders where it is installed");
-
-/** Adds the options of `EngineOptions`, but for the backend. */
-export const withEngineOptions = adding<Omit<EngineOptions, "backend">>((command) =>
-  withCommonOptions(
-    command
-      .optionsGroup("Engine:")
-      .option("--threads <n>", `threads to use (default: all cores, ${availableParallelism()} here)`, parseThreads)
-      .addOption(
-        new Option("--type <type>", "encoding of the weights in llama.cpp (default: q8_0)").choices(FILE_TYPE_NAMES),
-      )
-      .option("--provider <name...>", "ONNX Runtime providers in order of preference, such as cuda cpu"),
-  ),
-);
-
-/** Adds the option of models that answer. */
-export const withGenerationConfigOption = adding<Pick<EngineOptions, "generationConfig">>((command) =>
-  command.option(
-    "--no-generation-config",
-    "ignore the settings of generation_config.json, such as repetition_penalty (end tokens still count)",
-  ),
-);
-
-/** Opens a model by its flags, and says what runs it and what was merged for it. */
-export async function openByFlags(
-  source: string,
-  { backend, type, threads, provider, generationConfig }: EngineOptions,
-  { signal, onProgress, prefer, chat }: Pick<OpenModelOptions, "signal" | "onProgress" | "prefer" | "chat">,
-): Promise<{ readonly engine: Engine; readonly facts: readonly string[] }> {
-  let computed = 0;
-  const model = await openModel(source, {
-    ...{
-      backend,
-      type,
-      threads,
-      providers: provider,
-      generationConfig,
-      prefer,
-      chat,
-      signal,
-      hub: hubAccess("files", { signal, onProgress }),
-    },
-    onProgress: (progress) => {
-      computed = progress.total;
-      onProgress?.(progress);
-    },
-  });
-  return { engine: Model.engineOf(model), facts: factsOf(model, computed) };
-}
-
-/** What runs a model, and why. @param computed bytes that were merged for it */
-export function factsOf(model: Model, computed: number): string[] {
-  const { name, reason } = model.backend;
-  if (name === "llama") return [`${Model.engineOf(model).program} (${reason})`];
-  return [`embedded engine (${reason})`, ...(computed > 0 ? [`${formatBytes(computed)} merged`] : [])];
-}
+import { type CommonOptions, elapsed, info, interruptSignal, runWithProgress } from "./output.js";
 
 /** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */
 export async function withEngine<T>(
   source: string,
-  options: EngineOptions & Pick<OpenModelOptions, "prefer" | "chat">,
+  flags: CommonOptions,
+  options: OpenModelOptions,
   work: (engine: Engine, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const start = performance.now();
   const signal = interruptSignal("this pass");
-  const { engine, facts } = await runWithProgress(options, ({ onProgress }) =>
-    openByFlags(source, options, { signal, onProgress, prefer: options.prefer, chat: options.chat }),
+  let computed = 0;
+  const model = await runWithProgress(flags, ({ onProgress }) =>
+    openModel(source, {
+      ...{ ...options, signal, hub: hubAccess("files", { signal, onProgress }) },
+      onProgress(progress) {
+        computed = progress.total;
+        onProgress?.(progress);
+      },
+    }),
   );
   try {
-    for (const note of engine.notes) info(options, `note: ${note}`);
-    info(options, `${engine.name}: ${[engine.family, ...facts].join(", ")}, ready in ${elapsed(start)}`);
-    return await work(engine, signal);
+    for (const note of model.notes) info(flags, `note: ${note}`);
+    const facts = [model.family, ...factsOf(model, computed)].join(", ");
+    info(flags, `${model.name}: ${facts}, ready in ${elapsed(start)}`);
+    return await work(Model.engineOf(model), signal);
   } finally {
-    await engine.close();
+    await model.close();
   }
-}
-
-export interface TemplateFlags {
-  readonly chatTemplateKwargs?: Readonly<Record<string, unknown>>;
-}
-
-/** Adds the options of `TemplateFlags`. */
-export const withTemplateOption = adding<TemplateFlags>((command) =>
-  command.option(
-    "--chat-template-kwargs <json>",
-    `variables of the chat template, such as '{"enable_thinking": false}'`,
-    (text: string) => {
-      const problem = (why: string) => new InvalidArgumentError(`It ${why}.`);
-      const value = parseJson(text, problem);
-      if (!isObject(value)) throw problem("must be a JSON object");
-      return withWritten(value);
-    },
-  ),
-);
-
-export type SamplingFlags = Pick<
-  GenerateOptions,
-  "maxNewTokens" | "temperature" | "topK" | "topP" | "seed" | "stop" | "batch"
->;
-
-/** Adds the options of `SamplingFlags`. */
-export const withSamplingOptions = (maxNewTokens: number) =>
-  adding<SamplingFlags & Pick<EngineOptions, "generationConfig">>((command) =>
-    withGenerationConfigOption(withAnswerOptions("maximum tokens of an answer", maxNewTokens)(command))
-      .option("--seed <n>", "random seed", parseCount, 0)
-      .option("--stop <text...>", "strings that end an answer"),
-  );
-
-/** Adds the options of how an answer is drawn. @param length what the one of its most tokens says, and its default */
-export const withAnswerOptions = (length: string, maxNewTokens?: number) =>
-  adding<Pick<SamplingFlags, "maxNewTokens" | "temperature" | "topK" | "topP">>((command) =>
-    command
-      .optionsGroup("Sampling:")
-      .addOption(new Option("--max-new-tokens <n>", length).default(maxNewTokens).argParser(parseCount))
-      .option(
-        "--temperature <t>",
-        "temperature; 0 takes the most likely token",
-        parseNumber((value) => value >= 0 && value <= 10, "It must be a number from 0 to 10."),
-        0,
-      )
-      .option("--top-k <k>", "sample from the k most likely tokens", parsePositive)
-      .option("--top-p <p>", "sample from the most likely tokens up to this total probability", parseShare),
-  );
-
-export function samplingOf(flags: SamplingFlags): GenerateOptions {
-  const { maxNewTokens, temperature, topK, topP, seed, stop, batch } = flags;
-  if (temperature === 0 && (topK !== undefined || topP !== undefined)) {
-    throw usageError("--top-k and --top-p need a temperature above 0; add one, such as --temperature 0.7.");
-  }
-  return { maxNewTokens, temperature, topK, topP, seed, stop, batch };
 }

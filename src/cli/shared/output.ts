@@ -65,6 +65,8 @@ export function warn(text: string): void {
 export interface WorkControls extends Required<Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress">> {
   /** Prints a line without disturbing the progress. */
   readonly onNote?: (text: string) => void;
+  /** Removes the progress until its next update, to print something else. */
+  readonly clear?: () => void;
 }
 
 /**
@@ -85,6 +87,7 @@ export async function runWithProgress<T>(
       signal: interruptSignal(waitsFor),
       onProgress: progress.update,
       onNote: progress.note,
+      clear: progress.clear,
     });
   } finally {
     progress.stop();

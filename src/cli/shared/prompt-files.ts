@@ -27,6 +27,10 @@ export async function readTexts(file: string): Promise<string[]> {
 export async function readPrompts(path: string): Promise<string[]> {
   const text = await readInput(path);
   const problem = (why: string) => usageError(`${path}: ${why}`, { file: path });
+  const some = (prompts: string[]) => {
+    if (prompts.length === 0) throw usageError(`${path === "-" ? "stdin" : path} has no prompts.`);
+    return prompts;
+  };
   const promptOf = (value: unknown, where: string): string => {
     const prompt = typeof value === "object" && value !== null ? (value as { prompt?: unknown }).prompt : value;
     if (typeof prompt !== "string") throw problem(`${where} must be a string, or an object with a string "prompt"`);
@@ -35,14 +39,16 @@ export async function readPrompts(path: string): Promise<string[]> {
   if (/\.json$/i.test(path)) {
     const list = parseJson(text, problem);
     if (!Array.isArray(list)) throw problem("must be a JSON array of prompts");
-    return list.map((value, i) => promptOf(value, `entry ${i + 1}`));
+    return some(list.map((value, i) => promptOf(value, `entry ${i + 1}`)));
   }
   const lines = linesOf(text);
-  if (!/\.jsonl$/i.test(path)) return lines;
-  return lines.map((line, i) =>
-    promptOf(
-      parseJson(line, (why) => problem(`line ${i + 1} ${why}`)),
-      `line ${i + 1}`,
+  if (!/\.jsonl$/i.test(path)) return some(lines);
+  return some(
+    lines.map((line, i) =>
+      promptOf(
+        parseJson(line, (why) => problem(`line ${i + 1} ${why}`)),
+        `line ${i + 1}`,
+      ),
     ),
   );
 }

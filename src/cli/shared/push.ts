@@ -1,9 +1,12 @@
 import { CancelledError, LayergraftError, usageError } from "../../kit/index.js";
-import { commandLine, formatBytes, plural } from "../../kit/printing/index.js";
-import { checkPush, type PushResult, pushNotes } from "../../merge/output/index.js";
-import { type PushOptions, push } from "../../verbs/index.js";
+import { commandLine } from "../../kit/printing/index.js";
+import { checkPush, pushLines } from "../../merge/output/index.js";
+import { type PushResult, push } from "../../verbs/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 import { adding } from "./typed.js";
+
+/** As JSON has it; notes are printed. */
+type Pushed = Omit<PushResult, "notes" | "warnings">;
 
 export interface PushFlags extends CommonOptions {
   readonly push?: string;
@@ -27,10 +30,11 @@ export async function checkPushFlags(flags: PushFlags): Promise<void> {
 }
 
 /** Pushes a result that is complete, if the flags say so. An error says how to push it again. */
-export async function pushResult(out: string, flags: PushFlags): Promise<{ readonly push?: PushResult }> {
+export async function pushResult(out: string, flags: PushFlags): Promise<{ readonly push?: Pushed }> {
   if (flags.push === undefined) return {};
   try {
-    return { push: await runPush(out, { name: flags.push, private: flags.private }, flags) };
+    const { notes: _notes, warnings: _warnings, ...pushed } = await runPush(out, flags);
+    return { push: pushed };
   } catch (error) {
     if (!(error instanceof LayergraftError)) throw error;
     const again = commandLine`push ${out} ${flags.push} ${flags.private ? ["--private"] : []}`;
@@ -40,25 +44,17 @@ export async function pushResult(out: string, flags: PushFlags): Promise<{ reado
   }
 }
 
-export async function runPush(
+async function runPush(
   folder: string,
-  options: Omit<PushOptions, "signal" | "onProgress">,
-  common: CommonOptions,
+  { push: name = "", private: isPrivate, ...common }: PushFlags,
 ): Promise<PushResult> {
   const result = await runWithProgress(common, ({ signal, onProgress }) =>
-    push(folder, { ...options, signal, onProgress }),
+    push({ source: folder, name, private: isPrivate }, { signal, onProgress }),
   );
-  for (const note of pushNotes(result)) info(common, `note: ${note}`);
+  for (const note of result.notes) info(common, `note: ${note}`);
   return result;
 }
 
-export function printPush({ url, sent, unchanged, removed, bytes, commit }: PushResult): void {
-  const others = [
-    ...(unchanged.length > 0 ? [`${plural(unchanged.length, "file")} unchanged`] : []),
-    ...(removed.length > 0 ? [`${plural(removed.length, "old weight file")} removed`] : []),
-  ];
-  const what = [`${plural(sent.length, "file")} (${formatBytes(bytes)})`, ...others].join(", ");
-  if (commit === null) print(`Would push to ${url}: ${what}`);
-  else if (sent.length + removed.length === 0) print(`${url} is already up to date`);
-  else print(`Pushed to ${url}: ${what}`);
+export function printPush(result: Pushed): void {
+  print(pushLines(result));
 }

@@ -1,14 +1,10 @@
-// Flags for fields of a recipe: their meanings, choices, defaults and checks are those of the schema.
+// Flags for fields: their meanings, choices, defaults and checks are those of the schema.
 
-import { type Command, InvalidArgumentError, Option } from "commander";
-import { checkSchema, type Problem, type SchemaField, schemaFields } from "../../kit/settings/index.js";
-import type { methodOf } from "../../merge/index.js";
+import { InvalidArgumentError, Option } from "commander";
+import type { Problem, SchemaField } from "../../kit/settings/index.js";
 
 /** Help of the flag --as-mergekit. */
 export const AS_MERGEKIT = "ignore in a mergekit file what mergekit ignores, with a note";
-
-/** Fields by the title of their group in the help: names, or a flag with the path of its field. */
-export type RecipeFlags = Readonly<Record<string, readonly (string | readonly [flag: string, path: string])[]>>;
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -36,54 +32,10 @@ export function attributeOf(flag: string): string {
   return flag.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Adds a flag for each field. @param schema of the method, or of the fields of every recipe */
-export function addRecipeFlags(
-  command: Command,
-  schema: ReturnType<typeof methodOf>["schema"],
-  flags: RecipeFlags,
-): void {
-  const fields = new Map(schemaFields(schema).map((field) => [field.name, field]));
-  for (const title of Object.keys(flags)) {
-    command.optionsGroup(title);
-    for (const [flag, path] of pathsOf({ [title]: flags[title] ?? [] })) {
-      const [top = ""] = path.split(".");
-      const check = (value: unknown) => checkSchema(schema.shape[top], withField({}, path, value)[top]).problems[0];
-      command.addOption(flagOf(flag, fields.get(path) as SchemaField, check));
-    }
-  }
-}
-
-/** The fields that options set; others are there, undefined, so that their defaults keep the order of the flags. */
-export function recipeFields(flags: RecipeFlags, options: object): Fields {
-  let recipe: Fields = {};
-  for (const [flag, path] of pathsOf(flags)) {
-    const value = (options as Fields)[attributeOf(nameOf(flag))];
-    const [top = ""] = path.split(".");
-    if (value !== undefined) recipe = withField(recipe, path, value);
-    else if (!(top in recipe)) recipe = { ...recipe, [top]: undefined };
-  }
-  return recipe;
-}
-
-function pathsOf(flags: RecipeFlags): (readonly [flag: string, path: string])[] {
-  return Object.values(flags).flatMap((entries) =>
-    entries.map((entry) => (typeof entry === "string" ? ([entry, entry] as const) : entry)),
-  );
-}
-
-function withField(recipe: Fields, path: string, value: unknown): Fields {
+/** Fields with one more, at a path of one or two names. */
+export function withField(recipe: Fields, path: string, value: unknown): Fields {
   const [top = "", inner] = path.split(".");
   return { ...recipe, [top]: inner === undefined ? value : { ...Object(recipe[top]), [inner]: value } };
-}
-
-const nameOf = (flag: string) => flag.replaceAll("_", "-");
-
-function flagOf(flag: string, field: SchemaField, check: Check): Option {
-  const { type, choices, required } = field;
-  if (type === "true or false") return fieldOption({ ...field, default: undefined }, nameOf(flag), "");
-  const option = fieldOption(field, nameOf(flag)).makeOptionMandatory(required);
-  if (choices) return option.choices(choices);
-  return option.argParser((text) => checked(readValue(type, text), check));
 }
 
 /** Finds the first problem of a flag's value. */

@@ -49,6 +49,10 @@ export interface Decoder {
   readonly fresh: ReadonlyMap<string, Node>;
   /** What training adds to the mean loss of labels, so that experts are chosen evenly; for models that say so. */
   readonly balance: Node | undefined;
+  /** Where tokens choose experts, by layer. */
+  readonly mixed: ReadonlyMap<number, MixedExperts>;
+  /** What the router of a layer reads, or its feed-forward part where it has no experts, [B T, D], by layer. */
+  readonly reads: ReadonlyMap<number, Node>;
 }
 
 /** The input name of a stored weight; rows of a tensor have their own. */
@@ -69,7 +73,8 @@ class Builder {
   readonly #weights = new Map<string, StoredWeight>();
   readonly #parts: ReadonlyMap<string, CachePart>;
   readonly #fresh = new Map<string, Node>();
-  readonly #mixedExperts: MixedExperts[] = [];
+  readonly #mixedExperts = new Map<number, MixedExperts>();
+  readonly #reads = new Map<number, Node>();
   readonly #tools: LayerTools;
 
   constructor(spec: DecoderSpec, options: DecoderOptions) {
@@ -110,16 +115,18 @@ class Builder {
       logits: this.#cap(scaled, spec.logitSoftcap),
       fresh: this.#fresh,
       balance: this.#balance(),
+      mixed: this.#mixedExperts,
+      reads: this.#reads,
     };
   }
 
   #balance(): Node | undefined {
     const graph = this.#graph;
     const { routing } = this.#spec;
-    if (!routing || routing.balance === null || this.#mixedExperts.length === 0) return undefined;
+    if (!routing || routing.balance === null || this.#mixedExperts.size === 0) return undefined;
     const segments = graph.reshape(graph.input(FEEDS.segments, "i64", ["batch", "time"]), ["batch*time"]);
     const isReal = graph.cast(graph.less(graph.constant(PADDING, [], "i64"), segments), "f32");
-    return graph.mul(imbalance(graph, routing, this.#mixedExperts, isReal), routing.balance);
+    return graph.mul(imbalance(graph, routing, [...this.#mixedExperts.values()], isReal), routing.balance);
   }
 
   /** x [B T, D] after a layer. */
@@ -131,12 +138,12 @@ class Builder {
     const read = this.#norm(x, norm, beforeAttention);
     const mixed = this.#mixed(read, layer, index);
     if (layout === "parallel") {
-      const fed = this.#feedForward(x, read, layer);
+      const fed = this.#feedForward(x, read, layer, index);
       const halves = [mixed && scaled(mixed, afterAttention), fed && scaled(fed, afterFeedForward)];
       return halves.reduce<Node>((sum, half) => (half ? graph.add(sum, half) : sum), x);
     }
     const between = mixed ? graph.add(x, scaled(mixed, afterAttention)) : x;
-    const fed = this.#feedForward(between, this.#norm(between, norm, beforeFeedForward), layer);
+    const fed = this.#feedForward(between, this.#norm(between, norm, beforeFeedForward), layer, index);
     return fed ? graph.add(between, scaled(fed, afterFeedForward)) : between;
   }
 
@@ -169,14 +176,17 @@ class Builder {
    * Of all tokens, of the experts that each chooses, or of both in sum; undefined in a layer without this half.
    * @param x the stream after the norm of this half
    */
-  #feedForward(stream: Node, x: Node, { weights, experts }: LayerSpec): Node | undefined {
+  #feedForward(stream: Node, x: Node, { weights, experts }: LayerSpec, index: number): Node | undefined {
     const shared = this.#dense(x, weights);
     const { routing, norm } = this.#spec;
+    this.#reads.set(index, x);
     if (!experts || !routing) return shared;
     const read = (own: NormWeights | undefined) => (own ? this.#norm(stream, norm, own) : x);
     const parts = { ...this.#tools, routing, activation: (y: Node) => this.#activation(y, weights) };
-    const mixed = mixExperts(parts, read(experts.beforeExperts), read(experts.beforeRouter), experts);
-    this.#mixedExperts.push(mixed);
+    const routed = read(experts.beforeRouter);
+    const mixed = mixExperts(parts, read(experts.beforeExperts), routed, experts);
+    this.#mixedExperts.set(index, mixed);
+    this.#reads.set(index, routed);
     const y = this.#norm(mixed.y, norm, experts.afterExperts);
     return shared ? this.#graph.add(y, this.#norm(shared, norm, experts.afterShared)) : y;
   }

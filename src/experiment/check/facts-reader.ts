@@ -14,12 +14,13 @@ import type { Problem } from "../../kit/settings/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import { bytesToDownload, type DataDeclaration, formatOfName, planSet } from "../../train/data/index.js";
 import { type DataSample, dataOf, measureData, type Run, sampleWeights, settleRun } from "../../train/index.js";
+import { taskData } from "../../verbs/shared/index.js";
 import { KnownFacts, type TaskFacts } from "../expand/facts.js";
 import { foldersIn, tasksIn } from "../plan/named-sources.js";
 import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
 import { dataKey, runModel } from "../run/training-outlook.js";
 import { FileDigests, setsOf } from "../steps/file-digests.js";
-import { dataAccess, openTask, taskDigest } from "../steps/items.js";
+import { openTask, taskDigest } from "../steps/items.js";
 import type { TaskRequest } from "../steps/step.js";
 import { firstRowsErrors } from "./first-rows.js";
 
@@ -179,7 +180,7 @@ export class ReadFacts extends KnownFacts {
     const read = async () => {
       const task = await openTask(request, this.#options.folder);
       const { data, signal } = this.#options;
-      const { items, notes } = await task.load(dataAccess(data), { limit: request.limit, signal });
+      const { items, notes } = await task.load(taskData(data), { limit: request.limit, signal });
       const [headline] = task.metrics;
       this.tasks.set(key, {
         name: task.name,

@@ -1,6 +1,5 @@
 import { highest } from "../../evaluate/findings/index.js";
 import {
-  type Commands,
   type Figure,
   findingText,
   findingVerdict,
@@ -329,7 +328,13 @@ export function exampleText(prompt: string): string {
 
 const anchorOf = (id: string) => `recipe-${id}`;
 
-function recipeCommand({ id, model, rows, text, command }: ReportRecipe): Commands["commands"][number] {
+function recipeCommand({
+  id,
+  model,
+  rows,
+  text,
+  command,
+}: ReportRecipe): Extract<Figure, { kind: "commands" }>["commands"][number] {
   const inRows = rows.length === 0 ? "" : `In the ${rows.length === 1 ? "row" : "rows"} ${rows.join("; ")}. `;
   const about = `${inRows}File: recipes/${id}.yaml.`;
   return { what: model, command, id: anchorOf(id), file: { about, text } };

@@ -1,14 +1,7 @@
 import { resolve } from "node:path";
-import {
-  type DataAccess,
-  hubLoader,
-  type Item,
-  judgingDigest,
-  openTasks,
-  promptsDigest,
-  type Task,
-} from "../../evaluate/tasks/index.js";
+import { type DataAccess, type Item, judgingDigest, promptsDigest, type Task } from "../../evaluate/tasks/index.js";
 import { LayergraftError, RecipeError } from "../../kit/index.js";
+import { tasksOf } from "../../verbs/shared/index.js";
 import type { EvaluateStep, TaskRequest } from "./step.js";
 
 /**
@@ -18,29 +11,22 @@ import type { EvaluateStep, TaskRequest } from "./step.js";
  */
 export async function openTask(request: TaskRequest, folder: string): Promise<Task> {
   const { task, protocol, shots, prompts, temperature, repeats } = request;
-  const answers = {
+  const name = /\.ya?ml$/i.test(task) ? resolve(folder, task) : task;
+  const { tasks: opened } = await tasksOf({
+    tasks: [name],
+    protocols: protocol === undefined ? undefined : [protocol],
+    shots,
+    prompts: prompts === undefined ? undefined : resolve(folder, prompts),
     maxNewTokens: request.max_new_tokens,
     temperature,
     topP: request.top_p,
     topK: request.top_k,
     repeats,
-  };
-  const name = /\.ya?ml$/i.test(task) ? resolve(folder, task) : task;
-  const opened = await openTasks([name], {
-    protocols: protocol === undefined ? undefined : [protocol],
-    shots,
-    prompts: prompts === undefined ? undefined : resolve(folder, prompts),
-    answers,
   });
   const [only, another] = opened;
   // All models of a plan are asked in the same way, whatever template one of them has.
   if (only && !another) return { ...only, asChat: undefined };
   throw RecipeError.at({ field: "tasks" }, `${task} is a suite of ${opened.length} tasks; list them one by one`);
-}
-
-/** Data of tasks: a folder, or the hub. */
-export function dataAccess(folder: string | undefined): DataAccess {
-  return folder === undefined ? { loadRows: hubLoader() } : { folder };
 }
 
 /** Digest of prompts, expected answers and how answers are judged. */

@@ -8,7 +8,7 @@ import { openCheckpoint, parameterCount } from "../../formats/checkpoint/index.j
 import { canonicalJson, digestOfValue } from "../../kit/files/index.js";
 import { DiskFullError, elementCount, OutputError } from "../../kit/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
-import { type ExecuteOptions, executePlan, writeNotes } from "../../merge/output/index.js";
+import { type MergeOptions, merge } from "../../verbs/index.js";
 import { LLAMA, type ModelSource, WRITTEN_MODEL } from "./step.js";
 
 export interface OpenModelOptions {
@@ -160,7 +160,7 @@ async function openBehindServer(source: ModelSource, options: OpenModelOptions):
   return { backend: opened, mergeSeconds, bytes: Number.POSITIVE_INFINITY, close };
 }
 
-export interface WriteModelOptions extends Pick<ExecuteOptions, "threads" | "signal" | "onProgress"> {
+export interface WriteModelOptions extends Pick<MergeOptions, "threads" | "signal" | "onProgress"> {
   readonly out: string;
   /** Whether to resume an interrupted attempt with the same inputs. Default: start over. */
   readonly resume?: boolean;
@@ -175,12 +175,12 @@ export interface WriteModelOptions extends Pick<ExecuteOptions, "threads" | "sig
  */
 export async function writeModel(source: ModelSource, { out, resume = false, onNote, ...how }: WriteModelOptions) {
   const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
-  // Whatever form the recipe would write, servers and training open whole models.
-  const plan = await planRecipe({ ...recipe, as: "model" } as RecipeInput);
-  // The check of the experiment's plan has asked whether its models are related.
+  // Whatever form the recipe would write, servers and training open whole models. The check of the experiment's plan has asked
+  // whether its models are related.
+  const options = { ...how, out, resume, force: true, as: "model", allowUnrelated: true } as const;
   const write = async () => {
-    const written = await executePlan(plan, { ...how, out, resume, force: true, allowUnrelated: true });
-    for (const note of [...plan.plan.notes, ...writeNotes(written, plan.plan), ...written.warnings]) onNote?.(note);
+    const { notes, warnings } = await merge(recipe as RecipeInput, options);
+    for (const note of [...notes, ...warnings]) onNote?.(note);
   };
   try {
     await write();

@@ -1,11 +1,11 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type EvaluateOptions, type Evaluation, evaluate, openSandbox } from "../../evaluate/index.js";
 import { averageRepeats } from "../../evaluate/scoring/index.js";
-import { isTie } from "../../evaluate/tasks/index.js";
+import { isTie, type Task } from "../../evaluate/tasks/index.js";
 import { formatNumber } from "../../figures/index.js";
 import { LayergraftError, OutputError } from "../../kit/index.js";
-import { dataAccess, openTask, readItems } from "./items.js";
+import { evaluateTasks, type OpenedBackend, type TaskRunOptions, taskData } from "../../verbs/shared/index.js";
+import { openTask, readItems } from "./items.js";
 import { ModelPool } from "./model-pool.js";
 import type { EvaluationResult } from "./result.js";
 import type { StepContext } from "./run-step.js";
@@ -18,35 +18,38 @@ export const EVALUATION = "evaluation";
 export async function runEvaluation(step: EvaluateStep, context: StepContext): Promise<EvaluationResult> {
   const { folder, folders, settings, checkInputs, models, signal, onProgress } = context;
   const { request, items: indexes } = step;
-  const data = dataAccess(settings.data);
+  const data = taskData(settings.data);
   const opened = await openTask(request, settings.folder);
   const task = await readItems(opened, step, data, signal);
-  const sandbox = task.executes
-    ? await openSandbox({ allowCode: settings.allowCode, unsafeCode: settings.unsafeCode, signal })
-    : undefined;
   const out = join(folder, EVALUATION);
   const pool = models ?? new ModelPool();
-  const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
-    backend: step.backend,
-    type: step.type,
-    templateVariables: step.chat_template_kwargs,
-    folder,
-    signal,
-    onProgress: (what) => onProgress?.(0, what),
-    threads: settings.threads,
-    identity: step.model,
-    onNote: context.note,
-  });
-  const began = performance.now();
+  let [openSeconds, mergeSeconds, began] = [0, 0, performance.now()];
+  const open = async (): Promise<OpenedBackend> => {
+    const model = await pool.get(withFolders(step.model, folders), {
+      backend: step.backend,
+      type: step.type,
+      templateVariables: step.chat_template_kwargs,
+      folder,
+      signal,
+      onProgress: (what) => onProgress?.(0, what),
+      threads: settings.threads,
+      identity: step.model,
+      onNote: context.note,
+    });
+    openSeconds += model.openSeconds;
+    mergeSeconds += model.mergeSeconds;
+    began = performance.now();
+    // The pool closes it.
+    return { backend: model.backend, name: step.key, close: async () => undefined };
+  };
   try {
-    const { results, samples } = await resumeOrRestart({
-      tasks: [task],
-      backend,
+    const { results, samples } = await resumeOrRestart([task], open, {
       data,
       out,
       resume: true,
       now: settings.started === undefined ? undefined : new Date(settings.started),
-      sandbox,
+      allowCode: settings.allowCode,
+      unsafeCode: settings.unsafeCode,
       signal,
       // Not its label or folder, which may change before it is resumed.
       source: step.key,
@@ -102,12 +105,16 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
 }
 
 /** Resumes an evaluation; restarts it if it was begun with other settings, such as by another version. */
-async function resumeOrRestart(options: EvaluateOptions & { readonly out: string }): Promise<Evaluation> {
+async function resumeOrRestart(
+  tasks: readonly Task[],
+  open: () => Promise<OpenedBackend>,
+  options: TaskRunOptions & { readonly out: string },
+) {
   try {
-    return await evaluate(options);
+    return await evaluateTasks(tasks, options, open);
   } catch (error) {
     if (!(error instanceof OutputError && error.where.field === "settings")) throw error;
     await rm(options.out, { recursive: true, force: true });
-    return evaluate(options);
+    return evaluateTasks(tasks, options, open);
   }
 }

@@ -48,6 +48,22 @@ export function requireCompatible(
   return others.flatMap((other) => familyNote(first, other) ?? []);
 }
 
+/**
+ * Whether checkpoints are of different families and have different tensors: tokenizers, which take seconds to read, then tell
+ * nothing more.
+ */
+export function areForeign(
+  checkpoints: readonly Labelled[],
+  purpose: Purpose,
+  mayLack: (tensor: string) => boolean,
+): boolean {
+  const [first, ...others] = distinct(checkpoints);
+  if (!first) return false;
+  return others.some(
+    (other) => familyNote(first, other) !== undefined && compare(first, other, purpose, mayLack).length > 0,
+  );
+}
+
 function familyNote(a: Labelled, b: Labelled): string | undefined {
   const [mine, theirs] = [a.checkpoint.config.modelType, b.checkpoint.config.modelType];
   return mine === theirs ? undefined : `${called(a)} is of the family "${mine}", ${called(b)} of "${theirs}"`;

@@ -1,6 +1,6 @@
 // Quantities as text.
 import { expect, it } from "vitest";
-import { formatBytes, formatFixed, formatPercent, formatShare, parseBytes } from "./format.js";
+import { directionsOf, formatBytes, formatFixed, formatPercent, formatShare, isolated, parseBytes } from "./format.js";
 
 it("prints means that differ only in their last bits equally", () => {
   const below = 0.3125 - Number.EPSILON / 4;
@@ -23,4 +23,12 @@ it("reads and prints sizes", () => {
     "2.47 GB",
     "12.3 kB",
   ]);
+});
+
+it("isolates parts from right to left, and leaves numbers and signs outside", () => {
+  expect(isolated("شرح 6.1%, עברית-ב 7.0%, math")).toBe("\u2068شرح\u2069 6.1%, \u2068עברית-ב\u2069 7.0%, math");
+  expect(directionsOf("a שלום עולם, 9 - 7")).toEqual(["a ", "שלום עולם", ", 9 - 7"]);
+  // A comma or a number between two names keeps their order.
+  expect(directionsOf("شرح, عبر")).toEqual(["", "شرح", ", ", "عبر", ""]);
+  expect(isolated("café 9 - 7")).toBe("café 9 - 7");
 });

@@ -92,3 +92,16 @@ export function formatRanges(layers: readonly number[]): string {
   }
   return ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
 }
+
+/** Letters of scripts that are written from right to left, such as Hebrew and Arabic, with their marks. */
+const RIGHT_TO_LEFT = "\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufefc\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}";
+const RUN = `([${RIGHT_TO_LEFT}]+(?:[\\s_'-]+[${RIGHT_TO_LEFT}]+)*)`;
+
+/** The parts of a text, of which every second one is written from right to left. */
+export const directionsOf = (text: string): string[] => text.split(new RegExp(RUN, "u"));
+
+/**
+ * A text in which parts from right to left have isolates around them (U+2068 and U+2069), so that numbers and signs beside them
+ * stay where they are: for text that has no elements, as that of SVG.
+ */
+export const isolated = (text: string): string => text.replace(new RegExp(RUN, "gu"), "\u2068$1\u2069");

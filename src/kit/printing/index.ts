@@ -1,5 +1,6 @@
 export { commandLine } from "./commands.js";
 export {
+  directionsOf,
   formatBytes,
   formatCount,
   formatDuration,
@@ -7,6 +8,7 @@ export {
   formatPercent,
   formatRanges,
   formatSome,
+  isolated,
   parseBytes,
   plural,
   shorten,
@@ -16,4 +18,4 @@ export { removedAdvice } from "./removed.js";
 export { asField, type SayField } from "./say-field.js";
 export { redactor } from "./secrets.js";
 export { closest, didYouMean, suggestName } from "./spelling.js";
-export { endLine, shellQuote, visible, write } from "./terminal.js";
+export { endLine, shellQuote, visible, widthOf, wrapped, write } from "./terminal.js";

@@ -1,4 +1,5 @@
 // Foreign text on a terminal: it must not move the cursor, hide text or change the window's title.
+import { stripVTControlCharacters } from "node:util";
 
 /** The rest of the escape sequences that layergraft prints, with picocolors and in heatmaps. */
 const STYLE = /\[(?:[0-4]|2[1-4]|3\d|9[0-7]|48;2(?:;\d{1,3}){4})m/y;
@@ -20,6 +21,28 @@ export function write(stream: NodeJS.WritableStream, text: string): void {
 /** Ends the line of a stream, such as of an answer that was interrupted; does nothing where it has ended. */
 export function endLine(stream: NodeJS.WritableStream): void {
   if (midLine.has(stream)) write(stream, "\n");
+}
+
+/** Columns of a terminal; Infinity for a file or a pipe, whose lines stay whole. */
+export const widthOf = (stream: NodeJS.WriteStream = process.stdout): number =>
+  stream.isTTY === true && stream.columns > 0 ? stream.columns : Number.POSITIVE_INFINITY;
+
+/** Lines of a text that are broken between words; a longer word has a line of its own. @param width in columns */
+export function wrapped(text: string, width = widthOf()): string[] {
+  const lines: string[] = [];
+  for (const paragraph of text.split("\n")) {
+    const indent = /^ */.exec(paragraph)?.[0] ?? "";
+    let line = "";
+    for (const word of paragraph.slice(indent.length).split(" ")) {
+      const longer = line === "" ? indent + word : `${line} ${word}`;
+      if (line !== "" && stripVTControlCharacters(longer).length > width) {
+        lines.push(line);
+        line = indent + word;
+      } else line = longer;
+    }
+    lines.push(line);
+  }
+  return lines;
 }
 
 export function shellQuote(word: string): string {

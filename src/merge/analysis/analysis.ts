@@ -28,6 +28,7 @@ import { compareWeights } from "../plan/relatedness.js";
 import { resolveSource } from "../recipe/inner-recipes.js";
 import { isCounted } from "./counted.js";
 import { type PaperLikeness, paperLikeness } from "./paper-maps.js";
+import type { Routing } from "./routing.js";
 import { autoThreshold, countOverlap, countRows, jaccard, type RowOverlap, type ThresholdSpec } from "./thresholds.js";
 import { type TrainingSigns, trainingSigns } from "./training-signs.js";
 
@@ -105,6 +106,8 @@ export interface Analysis {
    * Null where states do not vary. Absent if no text was read.
    */
   readonly alignment?: { readonly texts: number; readonly pairs: readonly (readonly (number | null)[])[] };
+  /** How base and experts route the same texts. Absent if no text was read, or the models have no experts in their layers. */
+  readonly routing?: Routing;
   /** How like each expert's map is to the published ones of math and of language experts. */
   readonly paper: readonly PaperLikeness[];
   /** What each expert's changes show of its training. */

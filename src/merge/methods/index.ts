@@ -9,6 +9,7 @@ import { dareLinear, dareTies } from "./dare.js";
 import { della, dellaLinear } from "./della.js";
 import { dominant, dominantWeights } from "./dominant.js";
 import { fisher } from "./fisher.js";
+import { harc } from "./harc.js";
 import { magnitude } from "./inverse-magnitude.js";
 import { karcher, karcherMean } from "./karcher.js";
 import { lines } from "./lines.js";
@@ -44,7 +45,7 @@ export const METHOD_GROUPS = {
   "Drop changes, and settle signs": [
     ...[ties, dareLinear, dareTies, breadcrumbs, breadcrumbsTies, dellaLinear, della, sce, consensus],
   ],
-  "Make another kind of model": [moe, transplant],
+  "Make another kind of model": [moe, harc, transplant],
   "Baselines from singular values": [iso, tsvM, dgHard],
 } as const;
 

@@ -25,8 +25,8 @@ const fields = () => ({
     .enum(GATE_MODES)
     .default("hidden")
     .describe(
-      "rows of the router from the prompts: `hidden` states of the last token, `hidden_avg` of all tokens, or " +
-        "`cheap_embed`, embeddings; or random: `random` (normal), `uniform_random`",
+      "rows of the router from the prompts: `hidden` states of the last token, `hidden_avg` of all tokens, " +
+        "`cheap_embed`, embeddings, or `calibrated`, by regression on all tokens as in harc; or random: `random` (normal), `uniform_random`",
     ),
   experts_per_token: z.int().min(1).default(2).describe("experts that each token goes through"),
   architecture: z
@@ -176,7 +176,7 @@ export const moe = defineMethod({
   summary: "Puts the MLPs of several models behind a router, in the attention, norms and embedding of one model.",
   formula:
     "router row of an expert in layer l = normalised (mean hidden state of its positive prompts at the layer's input - that of " +
-    "its negative prompts)",
+    "its negative prompts); calibrated: harc's W, where W_i x gives 90% of each token of the positive prompts of expert i to it",
   reference: "mergekit, mergekit-moe; Mixtral, Jiang et al., 2024, arXiv 2401.04088",
   fields,
   layersOnly: true,

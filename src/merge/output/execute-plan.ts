@@ -49,7 +49,7 @@ export interface ExecuteOptions extends StreamOptions {
   readonly allowUnrelated?: boolean | undefined;
   /** Write values that the merge made infinite or NaN, such as those beyond the range of the dtype. Default: false. */
   readonly allowNonFinite?: boolean | undefined;
-  /** Computes the gates of a mixture of experts. */
+  /** Computes routers of a mixture of experts. */
   readonly gates?: MeasureGates | undefined;
 }
 

@@ -3,7 +3,7 @@ export { copyTextFiles, outputConfig, writeCompanions } from "./companion-files.
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./execute-plan.js";
 export { JOURNAL_FILE, pinsOfRun, type RunState, requireRecordable } from "./journal.js";
 export { explainNonFinite, type NonFinite, nonFiniteSteps, requireEncodable, requireFinite } from "./non-finite.js";
-export { pushNotes, writeNotes } from "./notes.js";
+export { pushLines, pushNotes, writeNotes } from "./notes.js";
 export { OutputFolder } from "./output-folder.js";
 export { checkPush, type PushOptions, type PushResult, pushFolder } from "./push.js";
 export { measuredOwnership, type PlanSummary, sourceLabels, summarizePlan } from "./summary.js";

@@ -54,8 +54,8 @@ const broken = await modelWith({ [UP]: [nan, inf, -inf], [NORM]: [nan] });
 const named: Record<string, string> = { "math-expert": broken };
 for (const name of ["swahili-expert", "base", "base+swahili-adapter"]) named[name] = await modelWith({});
 
-// These need statistics, gates, tokenizers or adapters.
-const OTHERS = ["aim", "fisher", "regmean", "moe", "transplant"];
+// These need statistics, gates, experts in the layers, tokenizers or adapters.
+const OTHERS = ["aim", "fisher", "regmean", "moe", "harc", "transplant"];
 
 it.each(METHODS.filter(({ name }) => !OTHERS.includes(name)).map(({ name, example }) => [name, example] as const))(
   "%s names what a source holds, or says that it cannot be measured",

@@ -1,6 +1,6 @@
 // What a person should know about a result that was written or pushed.
 import { describeKept, losesChange } from "../../kernels/index.js";
-import { asField, formatPercent, type SayField } from "../../kit/printing/index.js";
+import { asField, formatBytes, formatPercent, plural, type SayField } from "../../kit/printing/index.js";
 import { methodOf, type Plan } from "../recipe/recipe.js";
 import type { ExecuteResult } from "./execute-plan.js";
 import type { PushResult } from "./push.js";
@@ -45,6 +45,24 @@ export function pushNotes({ created, leftOut, unknown }: PushResult): string[] {
     ...(leftOut.length > 0 ? [`not part of the model, so not pushed: ${leftOut.join(", ")}`] : []),
     ...unknownNotes(unknown),
   ];
+}
+
+/** What was pushed; of a dry run each file that would be. */
+export function pushLines({ url, commit, sent, unchanged, removed, bytes }: PushResult): string[] {
+  const others = [
+    ...(unchanged.length > 0 ? [`${plural(unchanged.length, "file")} unchanged`] : []),
+    ...(removed.length > 0 ? [`${plural(removed.length, "old weight file")} removed`] : []),
+  ];
+  const what = [`${plural(sent.length, "file")} (${formatBytes(bytes)})`, ...others].join(", ");
+  if (commit === null) {
+    return [
+      ...sent.map((path) => `send      ${path}`),
+      ...unchanged.map((path) => `unchanged ${path}`),
+      ...removed.map((path) => `remove    ${path}`),
+      `Would push to ${url}: ${what}`,
+    ];
+  }
+  return [sent.length + removed.length === 0 ? `${url} is already up to date` : `Pushed to ${url}: ${what}`];
 }
 
 /** What the hub asks for and the model card does not say. */

@@ -11,6 +11,7 @@ import {
 import {
   type Alignment,
   alignVocabularies,
+  areForeign,
   compareVocabularies,
   type Labelled,
   type Purpose,
@@ -136,13 +137,14 @@ export class OperandBuilder implements PlanContext {
       return { label, checkpoint: layersOnly ? withinLayers(checkpoint) : checkpoint, isSliced };
     });
     const isFree = alignment !== undefined || layersOnly;
-    const differences = isFree ? { problems: [], notes: [] } : await compareVocabularies(labelled, purpose);
     const beside = this.#lacking === undefined && !layersOnly ? besideDecoder(labelled) : undefined;
     if (beside) {
       this.note(beside.note);
       this.#beside = beside.names;
     }
     const mayLack = (tensor: string) => this.#lacking !== undefined || this.#beside.has(tensor);
+    const isKnown = isFree || areForeign(labelled, purpose, mayLack);
+    const differences = isKnown ? { problems: [], notes: [] } : await compareVocabularies(labelled, purpose);
     const families = requireCompatible(labelled, differences.problems, purpose, mayLack);
     for (const note of [...families, ...differences.notes]) this.note(note);
     const owned = labelled.flatMap(({ label, checkpoint }) => checkpoint.notes.map((note) => ({ note, label })));

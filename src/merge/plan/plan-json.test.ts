@@ -8,7 +8,7 @@ import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder } from "../../../test/support/numbers.js";
 import { writeSafetensors } from "../../formats/safetensors/index.js";
 import { digestOf } from "../../kit/files/index.js";
-import type { MeasureGates } from "../../tensor/measurements/index.js";
+import { type MeasureGates, runResults } from "../../tensor/measurements/index.js";
 import { COMBINATIONS, METHODS } from "../methods/index.js";
 import { OPERATIONS } from "../methods/operations.js";
 import { executePlan } from "../output/execute-plan.js";
@@ -18,8 +18,7 @@ import { openPlan } from "./open-plan.js";
 import { type OpenedPlan, planRecipe } from "./planner.js";
 
 const bench = new Bench();
-const gates: MeasureGates = async ({ layers, experts, width }) =>
-  Float32Array.from({ length: layers * experts.length * width }, (_, i) => Math.sin(i));
+const gates: MeasureGates = async (one) => Float32Array.from({ length: runResults(one) }, (_, i) => Math.sin(i));
 
 const fromJson = async ({ plan }: OpenedPlan): Promise<OpenedPlan> => openPlan(JSON.parse(JSON.stringify(plan)));
 
@@ -83,14 +82,14 @@ describe("from JSON", () => {
     await statistics("base-inputs", "inputs", (_, b) => [b]);
   });
 
-  /** Examples, and what they leave out of the arithmetic. A transplant needs tokenizers, and computes nothing here. */
+  /** Examples, and what they leave out of the arithmetic. A transplant needs tokenizers, and computes nothing here; HARC needs experts in the layers. */
   const pair = { models: ["math-expert", "swahili-expert"], base: "base" };
   const weighted = [
     { model: "math-expert", weight: 2 },
     { model: "swahili-expert", weight: 1 },
   ];
   const recipes: object[] = [
-    ...METHODS.map(({ example }) => example).filter(({ method }) => method !== "transplant"),
+    ...METHODS.map(({ example }) => example).filter(({ method }) => method !== "transplant" && method !== "harc"),
     { method: "soup", ...pair, weights: "magnitude" },
     { method: "ties", ...pair, trim: "tensor", rescale: "norm", cutoff: "exact" },
     { method: "nuslerp", models: weighted, columns: true },

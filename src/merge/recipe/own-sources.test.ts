@@ -145,7 +145,18 @@ it("may give only a tokenizer, and then need not fit", async () => {
 it("of a recipe of no known method are those of all built-in methods", () => {
   const fields = sourceFieldsOf({}).map(({ field }) => field);
   expect(fields.toSorted()).toEqual(
-    ["backbone", "base", "expert", "language", "models", "slices", "statistics", "task", "tokenizer"].toSorted(),
+    [
+      "backbone",
+      "base",
+      "expert",
+      "language",
+      "model",
+      "models",
+      "slices",
+      "statistics",
+      "task",
+      "tokenizer",
+    ].toSorted(),
   );
   expect(fields.at(-1)).toBe("base");
   const recipe = { models: ["a", { model: "b", statistics: "c" }, { method: "soup", models: ["d"] }], base: "e" };

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { openModelSource } from "../../engine/index.js";
 import { scoreTexts } from "../../evaluate/index.js";
 import type { Score as MainScore } from "../../evaluate/scoring/index.js";
-import { type DataAccess, hubLoader, judgingDigest, openTasks, promptsDigest } from "../../evaluate/tasks/index.js";
+import { type DataAccess, judgingDigest, promptsDigest } from "../../evaluate/tasks/index.js";
 import { digestOfJson, exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import {
   isAnySystemError,
@@ -16,6 +16,7 @@ import {
   VERSION,
 } from "../../kit/index.js";
 import { type EvaluateProgress, evaluate, type Model, openModel } from "../../verbs/index.js";
+import { taskData, tasksOf } from "../../verbs/shared/index.js";
 import { type Input, type JobInput, recipeSource, type Score, type Suggestion } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
 
@@ -65,7 +66,7 @@ export async function evaluateModels(
   const tasks = [taskOf(project, task)];
   const folder = data === null ? undefined : resolve(project, data);
   onProgress({ phase: "reading the task", done: 0, total: 0, unit: "items" });
-  const asked = await questionsOf(tasks, { folder, loadRows: hubLoader() }, limit ?? undefined, signal);
+  const asked = await questionsOf(tasks, taskData(folder), limit ?? undefined, signal);
   const total = models.length * asked.items;
   const results: Evaluated[] = [];
   const failures: string[] = [];
@@ -194,7 +195,7 @@ function inAll(report: Report): (progress: EvaluateProgress) => void {
 
 /** What tasks ask, in digests that change with every question and with how answers are judged. */
 async function questionsOf(names: readonly string[], data: DataAccess, limit: number | undefined, signal: AbortSignal) {
-  const tasks = await openTasks(names);
+  const { tasks } = await tasksOf({ tasks: names });
   const digests: string[] = [];
   let items = 0;
   for (const task of tasks) {

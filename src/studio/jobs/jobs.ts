@@ -76,7 +76,7 @@ export class Jobs {
     kind: K,
     title: string,
     input: JobInput<K>,
-    fingerprints?: Job["fingerprints"],
+    fingerprints?: Promise<Job["fingerprints"]>,
   ): Promise<Job> {
     // Names sort by time.
     const id = `${Date.now().toString(36).padStart(9, "0")}-${kind}-${randomBytes(3).toString("hex")}`;
@@ -88,7 +88,6 @@ export class Jobs {
       kind,
       title,
       input: input as Job["input"],
-      ...(fingerprints ? { fingerprints } : {}),
       state: "running",
       started: Date.now(),
       ended: null,
@@ -98,7 +97,7 @@ export class Jobs {
     await this.#keep(job);
     const order: JobOrder = { kind, input, place: { project: this.#options.project, folder } };
     const thread = openThread();
-    this.#running.set(id, { thread, ended: this.#follow(id, order, thread) });
+    this.#running.set(id, { thread, ended: this.#follow(id, order, thread, fingerprints) });
     return job;
   }
 
@@ -123,13 +122,16 @@ export class Jobs {
     await Promise.all([...this.#running.keys()].map((id) => this.cancel(id)));
   }
 
-  async #follow(id: string, order: JobOrder, thread: Thread): Promise<void> {
+  /** @param looked digests of its models, which may take a while to read; the work begins with what they are then */
+  async #follow(id: string, order: JobOrder, thread: Thread, looked?: Promise<Job["fingerprints"]>): Promise<void> {
     const onEvent = (event: ThreadEvent) => {
       if (event.type === "progress") this.#announce({ ...this.get(id), progress: event.progress });
       else this.#options.onEvent({ ...event, job: id });
     };
     const end = (how: Partial<Job>): Job => ({ ...this.get(id), ended: Date.now(), progress: null, ...how });
     try {
+      const fingerprints = looked && (await looked.catch(() => ({})));
+      if (fingerprints) await this.#keep({ ...this.get(id), fingerprints });
       const how = await thread.ask("job", order, { onEvent }).then(async (result): Promise<Partial<Job>> => {
         await writeFileAtomically(join(this.folderOf(id), RESULT), JSON.stringify(result ?? null));
         const { data: made } = madeSchema.safeParse(result);

@@ -1,12 +1,11 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { type ExperimentProgress, runExperiment } from "../../experiment/report/index.js";
 import { usageError } from "../../kit/index.js";
 import { pageData } from "../../merge/analysis/index.js";
-import { pushNotes, writeNotes } from "../../merge/output/index.js";
-import { exportModel, openModel, planMerge, push, suggest } from "../../verbs/index.js";
-import { analyzeVerb, analyzeWithRows, checkInput, withHub } from "../../verbs/shared/index.js";
+import { exportModel, merge, push, suggest } from "../../verbs/index.js";
+import { analyzeVerb, analyzeWithRows, callVerb, checkInput, generateVerb, withHub } from "../../verbs/shared/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress, Written } from "../protocol/index.js";
@@ -65,7 +64,6 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     { project },
     { signal, onProgress, onText },
   ) {
-    const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: text }];
     const results: Record<string, Answered> = {};
     for (const { name, source } of models) {
       const loading = ({ done, total, unit }: Progress) => onProgress({ phase: `loading ${name}`, done, total, unit });
@@ -76,19 +74,16 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
           throw usageError(`${name} has no chat template. Choose Text as the form of the prompt.`);
         }
         // One at a time, so that the memory is that of the largest.
-        const model = await openModel(source, {
-          folder: project,
-          ...runner,
-          signal,
-          onProgress: loading,
+        const how = { backend: runner.backend, ...("type" in runner ? { type: runner.type } : {}) };
+        const input = { ...options, ...how, source, prompts: [text], chat, ...(chat && system ? { system } : {}) };
+        const { answers } = await callVerb(generateVerb, input, {
+          ...{ folder: project, signal, onProgress: loading },
+          // The model is there.
+          onNote: () => onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" }),
+          onPart: (part) => onText(name, part),
         });
-        try {
-          onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" });
-          const onPart = (part: string) => onText(name, part);
-          const answer = await model.generate(chat ? messages : text, { ...options, signal, onText: onPart });
-          results[name] = { text: answer.text, finish: answer.finish, tokens: answer.tokens.length };
-        } finally {
-          await model.close();
+        for (const { text: answer, finish, ids } of answers) {
+          results[name] = { text: answer, finish, tokens: ids.length };
         }
       } catch (error) {
         // One model that cannot be run does not stop the others.
@@ -97,26 +92,21 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     }
     return results;
   },
-  async merge({ recipe, out, resume, force, allowUnrelated }, { project }, { signal, onProgress }) {
-    const plan = await planMerge(await recipeFile(project, recipe), { folder: project, signal });
-    const options = { out: resolve(project, out), resume, force, allowUnrelated, signal, onProgress };
-    const written = await plan.write(options);
-    const { adapter, bytesToWrite } = plan.summary;
-    return {
-      bytes: adapter ? written.bytesWritten : bytesToWrite,
-      notes: [...plan.unrelated, ...plan.notes, ...writeNotes(written, plan.toJSON()), ...written.warnings],
-    };
+  async merge({ recipe, ...input }, { project }, { signal, onProgress }) {
+    const options = { ...input, folder: project, signal, onProgress };
+    const { notes, warnings, summary, bytesWritten } = await merge(await recipeFile(project, recipe), options);
+    return { bytes: summary.adapter ? bytesWritten : summary.bytesToWrite, notes: [...notes, ...warnings] };
   },
   async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
     const source = await recipeFile(project, recipe);
-    const options = { source, out: resolve(project, out), type, resume, force, signal, onProgress };
-    const { bytes, notes, warnings } = await exportModel(options);
+    const options = { folder: project, resume, force, signal, onProgress };
+    const { bytes, notes, warnings } = await exportModel({ source, out, type }, options);
     return { bytes, notes: [...notes, ...warnings] };
   },
   async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
-    const options = { folder: project, name: repository, private: isPrivate, signal, onProgress };
-    const pushed = await push(folder, options);
-    return { bytes: pushed.bytes, notes: pushNotes(pushed), url: pushed.url };
+    const target = { source: folder, name: repository, private: isPrivate };
+    const { bytes, notes, url } = await push(target, { folder: project, signal, onProgress });
+    return { bytes, notes: [...notes], url };
   },
   async experiment({ plan, planDigest, allowCode }, { project }, { signal, onProgress }) {
     const file = await fileOf(project, plan);

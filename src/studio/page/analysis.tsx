@@ -1,6 +1,7 @@
 // The page of one analysis, with its data inside: what `layergraft analyze --out` writes as report.html.
 
 import { render } from "preact";
+import "./direction.js";
 import type { Analysis } from "../protocol/index.js";
 import { Cautions } from "./components/basics.js";
 import { Explorer } from "./explorer/explorer.js";

@@ -1,4 +1,5 @@
 import { render } from "preact";
+import "./direction.js";
 import { start } from "./store.js";
 import { App } from "./views/app.js";
 import "../../../assets/tokens.css";
@@ -13,5 +14,7 @@ import "./styles/try.css";
 import "./styles/experiments.css";
 
 const root = document.getElementById("app");
+// What is shown while this script loads.
+root?.replaceChildren();
 if (root) render(<App />, root);
 void start();

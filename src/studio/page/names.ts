@@ -15,6 +15,13 @@ export function nameFor(source: string, taken: readonly string[]): string {
   }
 }
 
+/** The paths or names of models in a text that was pasted: one a line, or after spaces where each begins as a path does. */
+export const pathsIn = (text: string): string[] =>
+  text
+    .split(/[\r\n]+|\s+(?=["']?(?:~?[/\\]|[A-Za-z]:[/\\]))/)
+    .map((one) => one.trim().replace(/^(["'])(.*)\1$/, "$2"))
+    .filter((one) => one !== "");
+
 /** Why an expert cannot have a name; undefined if it can. */
 export function nameProblem(name: string, taken: readonly string[]): string | undefined {
   if (name === "") return "Enter a name.";

@@ -9,7 +9,7 @@ import { type Analysis, expert } from "../protocol/index.js";
 import { readableOn } from "./explorer/colour.js";
 import { histogram, jaccard, totalJaccard } from "./explorer/figures.js";
 import { decimalText, percentText } from "./format.js";
-import { nameFor, nameProblem } from "./names.js";
+import { nameFor, nameProblem, pathsIn } from "./names.js";
 
 it("numbers are readable on any colour", () => {
   const channel = fc.integer({ min: 0, max: 255 });
@@ -139,4 +139,18 @@ it("the page has less than 300 kB, and its first view less than 110 kB, as gzip"
   expect(first.length).toBeGreaterThan(1);
   expect(all).toBeLessThan(300_000);
   expect(first.reduce((sum, [, file = ""]) => sum + sizeOf(file), 0)).toBeLessThan(110_000);
+});
+
+it("finds the paths in what was pasted, as file managers copy them", () => {
+  expect(pathsIn("/models/base")).toEqual(["/models/base"]);
+  expect(pathsIn("/models/a b/base\n/models/math\n")).toEqual(["/models/a b/base", "/models/math"]);
+  // Windows adds quotes, and lines end in two characters.
+  expect(pathsIn('"D:\\my models\\base"\r\n"D:\\my models\\math"')).toEqual([
+    "D:\\my models\\base",
+    "D:\\my models\\math",
+  ]);
+  // An input that has one line makes spaces of line breaks.
+  expect(pathsIn("/models/base ~/math '/models/swahili'")).toEqual(["/models/base", "~/math", "/models/swahili"]);
+  expect(pathsIn("org/model\norg/other")).toEqual(["org/model", "org/other"]);
+  expect(pathsIn(" \n ")).toEqual([]);
 });

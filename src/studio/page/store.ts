@@ -2,6 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import {
+  type Expert,
   haveChanged,
   type Job,
   type Model,
@@ -131,13 +132,25 @@ async function changeNow(make: (now: Project) => Promise<Project>): Promise<void
   }
 }
 
-export const addExpert = (source: string) =>
-  change(({ experts }) => {
-    const names = experts.map(({ name }) => name);
-    return { experts: [...experts, { name: nameFor(source, names), source }] };
-  });
+/** Experts, and those of the sources that are not among them. */
+export function withExperts(experts: readonly Expert[], sources: readonly string[]): Expert[] {
+  const all = [...experts];
+  for (const source of sources) {
+    if (all.some((one) => one.source === source)) continue;
+    all.push({
+      name: nameFor(
+        source,
+        all.map(({ name }) => name),
+      ),
+      source,
+    });
+  }
+  return all;
+}
 
-const sourcesOf = ({ base, experts }: Settings) => [
+export const addExpert = (source: string) => change(({ experts }) => ({ experts: withExperts(experts, [source]) }));
+
+const sourcesOf = ({ base, experts }: Pick<Settings, "base" | "experts">) => [
   ...(base === null ? [] : [base]),
   ...experts.map(({ source }) => source),
 ];
@@ -146,47 +159,94 @@ const sourcesOf = ({ base, experts }: Settings) => [
 export const isStale = (made: Pick<Job, "fingerprints">, now = fingerprints.value) =>
   haveChanged(made.fingerprints, now);
 
-let looks: Promise<unknown> = Promise.resolve();
-/** Looks at sources, one look after another: a later one has what is there now. */
-export async function lookAt(sources: readonly string[]): Promise<void> {
-  const found = looks.then(() => call("fingerprints", { sources: [...sources] }));
-  looks = found.catch(() => undefined);
-  fingerprints.value = { ...fingerprints.peek(), ...(await found) };
+/** Requests that may take long, as a model on the hub does: a browser has six at once, of which clicks need some. */
+const MAX_SLOW = 3;
+let slow = 0;
+const waiting: (() => void)[] = [];
+async function slowly<T>(work: () => Promise<T>): Promise<T> {
+  if (slow >= MAX_SLOW) await new Promise<void>((go) => waiting.push(go));
+  slow++;
+  try {
+    return await work();
+  } finally {
+    slow--;
+    waiting.shift()?.();
+  }
 }
 
-/** Looks at the files of all models: cards of those that changed are opened again. */
+/** Of each source, the look that will begin next, or else the one under way. */
+const looks = new Map<string, { readonly done: Promise<void>; hasBegun: boolean }>();
+
+/** Looks at sources, each by itself and one look after another: a later one has what is there now. */
+export async function lookAt(sources: readonly string[]): Promise<void> {
+  await Promise.all(sources.map(lookAtOne));
+}
+
+function lookAtOne(source: string): Promise<void> {
+  const last = looks.get(source);
+  if (last && !last.hasBegun) return last.done;
+  const begin = async () => {
+    await last?.done.catch(() => undefined);
+    await slowly(async () => {
+      look.hasBegun = true;
+      const found = await call("fingerprints", { sources: [source] });
+      dropCards(source, found[source] ?? null);
+      fingerprints.value = { ...fingerprints.peek(), ...found };
+    });
+  };
+  const look = { done: Promise.resolve().then(begin), hasBegun: false };
+  looks.set(source, look);
+  return look.done;
+}
+
+/** Drops the cards of a model that has changed, and those of experts whose base has. */
+function dropCards(source: string, now: string | null): void {
+  const before = fingerprints.peek()[source];
+  if (before === undefined || before === now) return;
+  models.value = new Map([...models.peek()].filter(([key]) => !key.split("\n").includes(source)));
+}
+
+/** Opens cards of new models, and looks at the files of all: cards of those that changed are opened again. */
 export async function refresh(): Promise<void> {
   if (!settings.value) return;
-  const before = fingerprints.value;
   const { recipe } = settings.value;
-  await lookAt([...sourcesOf(settings.value), ...(recipe === null ? [] : [recipeSource(recipe)])]);
-  const isSame = (key: string) => {
-    const [source = "", base = ""] = key.split("\n");
-    return [source, base].every((one) => (before[one] ?? null) === (fingerprints.value[one] ?? null));
+  const look = async (source: string) => {
+    await lookAt([source]);
+    await loadModels();
   };
-  models.value = new Map([...models.value].filter(([key]) => isSame(key)));
-  await loadModels();
+  await Promise.all([
+    loadModels(),
+    ...sourcesOf(settings.value).map(look),
+    recipe === null ? undefined : lookAt([recipeSource(recipe)]),
+  ]);
 }
 addEventListener("focus", () => void inBackground(refresh));
 
-/** Opens the cards of all models that have none. */
+/** Cards that are being opened. */
+const opening = new Map<string, Promise<void>>();
+
+/** Opens the cards of all models that have none, each with one request. */
 async function loadModels(): Promise<void> {
   const now = settings.value;
   if (!now) return;
-  const sources = sourcesOf(now);
-  const keyOf = (source: string) => cardKey(source, now.base);
   await Promise.all(
-    sources
-      .filter((source) => !models.value.has(keyOf(source)))
-      .map(async (source) => {
-        const card = await call("inspect", { source, base: now.base }).catch((error: Error) => {
-          // Says nothing about the model, which is opened when the server is back.
-          if (error instanceof StudioError && error.code === "offline") throw error;
-          return error.message;
-        });
-        models.value = new Map([...models.value, [keyOf(source), card]]);
-      }),
+    sourcesOf(now).map((source) => {
+      const key = cardKey(source, now.base);
+      if (models.value.has(key)) return undefined;
+      const work = opening.get(key) ?? openCard(key, source, now.base).finally(() => opening.delete(key));
+      opening.set(key, work);
+      return work;
+    }),
   );
+}
+
+async function openCard(key: string, source: string, base: string | null): Promise<void> {
+  const card = await slowly(() => call("inspect", { source, base })).catch((error: Error) => {
+    // Says nothing about the model, which is opened when the server is back.
+    if (error instanceof StudioError && error.code === "offline") throw error;
+    return error.message;
+  });
+  models.value = new Map([...models.value, [key, card]]);
 }
 
 /** Opens a card again, after its problem was fixed. */
@@ -200,6 +260,11 @@ export async function reload(source: string): Promise<void> {
 /** Problems of a card depend on the base. */
 export const cardKey = (source: string, base: string | null) => `${source}\n${base ?? ""}`;
 export const cardOf = (source: string) => models.value.get(cardKey(source, settings.value?.base ?? null));
+
+/** Whether all models are known: what they are made of, and whether they fit. */
+export const areKnown = computed(() =>
+  sourcesOf(settings.value ?? { base: null, experts: [] }).every((one) => cardOf(one)),
+);
 
 /** Why a model cannot be merged with the base; undefined if it can, or while nothing is known. */
 export function misfitOf(source: string): string | undefined {

@@ -87,8 +87,13 @@ export interface VerbFound {
 
 /** A recipe's plan, or why there is none. */
 export interface Check {
-  /** Lines from 1; null where a problem has no place. */
-  readonly problems: readonly { readonly line: number | null; readonly message: string }[];
+  readonly problems: readonly {
+    /** From 1; null where a problem has no place. */
+    readonly line: number | null;
+    /** The field of the recipe that has it, or that the method lacks; null where it is of no field. */
+    readonly field: string | null;
+    readonly message: string;
+  }[];
   readonly plan: CheckedPlan | null;
 }
 
@@ -156,17 +161,16 @@ export const jobInputs = {
     names: z.strictObject({ task: expert.shape.name, language: expert.shape.name }).optional(),
     score: live.optional(),
   }),
-  /** Answers of several models to one prompt. */
-  answer: z.strictObject({
-    models,
-    prompt,
-    /** Through the models' chat templates, or as a text to continue. */
-    chat: z.boolean(),
-    maxNewTokens: z.int().min(1).max(4096),
-    temperature: z.number().min(0).max(10),
-    seed: z.int().min(0),
-    runner,
-  }),
+  /** Answers of several models to one prompt. Further fields are those of the verb `generate`, whose schema checks them. */
+  answer: z
+    .object({
+      models,
+      prompt,
+      /** Through the models' chat templates, or as a text to continue. */
+      chat: z.boolean(),
+      runner,
+    })
+    .catchall(z.json().refine(isWritten, "has more than a person writes")),
   /** Scores of several models on a task. */
   evaluate: z.strictObject({
     models,
@@ -222,10 +226,8 @@ export const job = z.strictObject({
 });
 export type Job = z.infer<typeof job>;
 
-const folderEntry = z.strictObject({
-  name: z.string(),
-  kind: z.enum(["folder", "model", "adapter", "onnx"]),
-});
+const entryKind = z.enum(["folder", "model", "adapter", "onnx"]);
+const folderEntry = z.strictObject({ name: z.string(), kind: entryKind });
 
 type JobStart = { [K in JobKind]: { kind: K; input: JobInput<K> } }[JobKind];
 const starts = KINDS.map((kind) => z.strictObject({ kind: z.literal(kind), input: jobInputs[kind] as z.ZodType }));
@@ -244,7 +246,14 @@ export const operations = {
   /** Folders and models in a folder of this machine. */
   browse: {
     input: z.strictObject({ folder: path.nullable() }),
-    output: z.strictObject({ folder: z.string(), parent: z.string().nullable(), entries: z.array(folderEntry) }),
+    /** `kind`: what the path itself is. If that is not a folder of models, `folder` and `entries` are those above it. */
+    output: z.strictObject({
+      path: z.string(),
+      kind: entryKind,
+      folder: z.string(),
+      parent: z.string().nullable(),
+      entries: z.array(folderEntry),
+    }),
   },
   inspect: { input: z.strictObject({ source, base: source.nullable() }), output: z.custom<Model>() },
   fingerprints: { input: z.strictObject({ sources: list(source) }), output: fingerprints },
@@ -293,7 +302,13 @@ export const operations = {
   /** Writes a page of the recipe that opens anywhere. `url`: where the server shows it. `force`, `isThere`: as above. */
   "recipe.share": {
     input: z.strictObject({ name, force: z.boolean() }),
-    output: z.strictObject({ file: z.string(), url: z.string(), isThere: z.boolean() }),
+    /** `picture`: SVG. */
+    output: z.strictObject({ file: z.string(), url: z.string(), isThere: z.boolean(), picture: z.string() }),
+  },
+  /** Keeps the picture of a shared page as pixels, in base64. */
+  "recipe.picture": {
+    input: z.strictObject({ name, png: z.string().max(3_500_000) }),
+    output: z.strictObject({}),
   },
   /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
   "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },

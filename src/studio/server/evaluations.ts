@@ -1,7 +1,7 @@
 // Evaluations of a project: what can be evaluated, what was, and two results item by item.
+
 import { readdir, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
-import { openModelSource } from "../../engine/index.js";
 import { compareFinding } from "../../evaluate/findings/index.js";
 import {
   compareResults,
@@ -16,9 +16,10 @@ import {
 import { readDeclaration, TASK_FAMILIES } from "../../evaluate/tasks/index.js";
 import { loadLibrary } from "../../export/llama/index.js";
 import { findingText } from "../../figures/index.js";
-import { digestOf, isFile, readBounded, staysIn } from "../../kit/files/index.js";
-import { isAnySystemError, LayergraftError, messageOf, own, RecipeError, usageError } from "../../kit/index.js";
+import { isFile, readBounded, staysIn } from "../../kit/files/index.js";
+import { isAnySystemError, LayergraftError, messageOf, own, usageError } from "../../kit/index.js";
 import { EVALUATIONS, giveResult, noteOf, shownScore } from "../jobs/evaluate.js";
+import { fingerprintsOf } from "../models/fingerprints.js";
 import { readSettings, yamlFiles } from "../project/project.js";
 import {
   type Choices,
@@ -28,7 +29,6 @@ import {
   evaluationName,
   type Input,
   type Matrix,
-  type Output,
   type ResultComparison,
   recipeSource,
 } from "../protocol/index.js";
@@ -110,26 +110,6 @@ export async function renameInEvaluations(project: string, from: string, to: str
       await giveResult(join(project, EVALUATIONS, name), recipeSource(to));
     }
   }
-}
-
-/**
- * Of models as they are now; null for those that this machine cannot open without the hub. A recipe that is not valid, or
- * that only a merge can run, has the digest of its text.
- */
-export async function fingerprintsOf(sources: readonly string[], folder: string): Promise<Output<"fingerprints">> {
-  const fingerprint = async (source: string) => {
-    try {
-      return (await openModelSource(source, { folder })).digest;
-    } catch (error) {
-      if (error instanceof RecipeError)
-        return readBounded(resolve(folder, source), MAX_BYTES, () => error).then(digestOf, () => null);
-      if (error instanceof LayergraftError || isAnySystemError(error)) return null;
-      throw error;
-    }
-  };
-  return Object.fromEntries(
-    await Promise.all(sources.map(async (source) => [source, await fingerprint(source)] as const)),
-  );
 }
 
 /** Undefined if it is not complete, or not an evaluation. */

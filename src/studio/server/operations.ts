@@ -1,6 +1,5 @@
 // What each operation does, by the library's calls.
-import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { MINIATURE_MODELS, writeExample } from "../../demo/index.js";
 import { openModelSource } from "../../engine/index.js";
@@ -9,19 +8,11 @@ import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { digestOf, exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
-import {
-  isAnySystemError,
-  LayergraftError,
-  OutputError,
-  RecipeError,
-  systemMessage,
-  usageError,
-} from "../../kit/index.js";
+import { LayergraftError, OutputError, usageError } from "../../kit/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { parseMergekit } from "../../merge/mergekit/index.js";
-import { inspect, planMerge } from "../../verbs/index.js";
 import { checkInput, VERBS } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
@@ -33,18 +24,16 @@ import {
   type Input,
   type JobInput,
   type JobKind,
-  type Model,
   type OperationName,
   type Output,
   recipeSource,
 } from "../protocol/index.js";
-import type { Asker } from "./asker.js";
-import { checkRecipeText } from "./check-recipe.js";
+import type { Asker, AskerPool } from "./asker.js";
+import { browse } from "./browse.js";
 import {
   choicesOf,
   compareEvaluations,
   evaluationOf,
-  fingerprintsOf,
   folderOf,
   itemsOf,
   listEvaluations,
@@ -53,13 +42,16 @@ import {
 } from "./evaluations.js";
 import { findingOf } from "./project-finding.js";
 import type { Reports } from "./reports.js";
-import { shareRecipe } from "./share.js";
+import { keepPixels, readPicture, shareRecipe } from "./share.js";
 
 export interface Context {
   readonly project: ProjectFolder;
   readonly jobs: Jobs;
   readonly experiments: Asker;
   readonly scores: Asker;
+  /** Cards and digests of models, and checks of recipes, which may take seconds, or wait for the hub. */
+  readonly models: AskerPool;
+  readonly checks: Asker;
   readonly reports: Reports;
 }
 
@@ -67,8 +59,6 @@ type Handlers = {
   readonly [N in OperationName]: (input: Input<N>, context: Context) => Output<N> | Promise<Output<N>>;
 };
 
-/** Entries of a folder that the page lists. */
-const MAX_ENTRIES = 2000;
 /** Seconds for a score, most of which may be those of loading a large model. */
 const TIME_TO_SCORE = 1800;
 /** Rows of each expert that the detail of a matrix shows. */
@@ -95,8 +85,8 @@ export const HANDLERS: Handlers = {
     return project.change(revision, { base: join(folder, base), experts });
   },
   browse: ({ folder }, { project }) => browse(folder ?? dirname(project.folder)),
-  inspect: ({ source, base }, { project }) => card(source, base, project.folder),
-  fingerprints: ({ sources }, { project }) => fingerprintsOf(sources, project.folder),
+  inspect: (input, { models }) => models.ask("card", input),
+  fingerprints: (input, { models }) => models.ask("fingerprints", input),
   methods: () => ({ methods: methodReferences() }),
   verbs: () => ({ verbs: VERBS.map(verbReference) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
@@ -110,7 +100,8 @@ export const HANDLERS: Handlers = {
     const { settings } = await project.read();
     const { text } = await project.readRecipe(name);
     const { openSettings, yamlText } = await loadYaml();
-    const plan = experimentOf({ name, recipe: openSettings(text, "the recipe").value, settings, task, grid });
+    const recipe = placedIn(join(project.folder, "recipes"), openSettings(text, "the recipe").value);
+    const plan = experimentOf({ name, recipe, settings, task, grid });
     const planPath = `${name}${grid ? ".map" : ""}.plan.yaml`;
     const file = join(project.folder, planPath);
     // A plan with a task that is not one could not run.
@@ -131,12 +122,13 @@ export const HANDLERS: Handlers = {
   async "recipe.share"({ name, force }, { project, reports }) {
     try {
       const file = await shareRecipe(project.folder, name, { force });
-      return { file, url: reports.urlOf(file), isThere: false };
+      return { file, url: reports.urlOf(file), isThere: false, picture: await readPicture(file) };
     } catch (error) {
       if (!(error instanceof OutputError && error.where.option === "force")) throw error;
-      return { file: error.where.file ?? "", url: "", isThere: true };
+      return { file: error.where.file ?? "", url: "", isThere: true, picture: "" };
     }
   },
+  "recipe.picture": ({ name, png }, { project }) => keepPixels(project.folder, name, png).then(() => ({})),
   async "recipe.exportable"({ name }, { project }) {
     const { defaultType, plan } = EXPORT_FORMATS.gguf;
     try {
@@ -157,17 +149,17 @@ export const HANDLERS: Handlers = {
     if (!found) throw usageError("The result was removed. Score it again.");
     return found;
   },
-  "recipe.check": ({ text }, { project }) => checkRecipeText(text, join(project.folder, "recipes")),
+  "recipe.check": (input, { checks }) => checks.ask("check", input),
   "experiment.list": (_, { experiments }) => experiments.ask("list", {}),
   async "experiment.read"(input, { experiments, reports }) {
     const found = await experiments.ask("read", input);
     return found && { ...found, reportUrl: found.report === null ? null : reports.urlOf(found.report) };
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
-  async "job.start"({ kind, input }, { jobs, project }) {
+  async "job.start"({ kind, input }, { jobs, models }) {
     if (kind === "verb") checkInput(verbCalled(input.verb), input.input);
     const shown = SOURCES[kind]?.(input as never);
-    const fingerprints = shown && (await fingerprintsOf(shown, project.folder));
+    const fingerprints = shown && models.ask("fingerprints", { sources: shown });
     return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);
   },
   "job.cancel": ({ id }, { jobs }) => jobs.cancel(id),
@@ -198,6 +190,12 @@ export const HANDLERS: Handlers = {
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };
 
+/** A recipe whose relative paths are those of this machine. @param folder from which they start */
+const placedIn = (folder: string, recipe: unknown): unknown =>
+  JSON.parse(JSON.stringify(recipe), (_, value) =>
+    typeof value === "string" && /^\.\.?\//.test(value) ? resolve(folder, value) : value,
+  );
+
 const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   verb: ({ verb }) => verb,
   analyze: ({ experts }) => `Changes of ${experts.map(({ name }) => name).join(", ")}`,
@@ -218,56 +216,6 @@ const SOURCES: { readonly [K in JobKind]?: (input: JobInput<K>) => string[] } = 
   merge: ({ recipe }) => [recipeSource(recipe)],
   export: ({ recipe }) => [recipeSource(recipe)],
 };
-
-async function browse(from: string): Promise<Output<"browse">> {
-  const folder = resolve(from.replace(/^~(?=$|\/)/, homedir()));
-  const found = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
-    throw isAnySystemError(error) ? usageError(systemMessage(error)) : error;
-  });
-  const shown = found.filter(({ name }) => !name.startsWith(".")).slice(0, MAX_ENTRIES);
-  const entries = await Promise.all(
-    shown.map(async (entry): Promise<Output<"browse">["entries"][number] | undefined> => {
-      const path = join(folder, entry.name);
-      if (entry.isFile()) return undefined;
-      if (await exists(join(path, "adapter_config.json"))) return { name: entry.name, kind: "adapter" };
-      if (await exists(join(path, "config.json"))) return { name: entry.name, kind: await kindOf(path) };
-      return (await isFolder(path)) ? { name: entry.name, kind: "folder" } : undefined;
-    }),
-  );
-  const parent = dirname(folder);
-  const sorted = entries.filter((entry) => entry !== undefined).sort((a, b) => a.name.localeCompare(b.name));
-  return { folder, parent: parent === folder ? null : parent, entries: sorted };
-}
-
-/** What a folder with a configuration is: an export of ONNX graphs has no weights that merges read. */
-async function kindOf(path: string): Promise<"model" | "onnx"> {
-  if (!(await exists(join(path, "onnx")))) return "model";
-  const weights = ["model.safetensors", "model.safetensors.index.json"].map((name) => exists(join(path, name)));
-  return (await Promise.all(weights)).includes(true) ? "model" : "onnx";
-}
-
-async function isFolder(path: string): Promise<boolean> {
-  return readdir(path).then(
-    () => true,
-    () => false,
-  );
-}
-
-async function card(source: string, base: string | null, folder: string): Promise<Model> {
-  const { allTensors: _, ...found } = await inspect(source, { folder });
-  const problems = base === null || base === source ? [] : await problemsWith(source, base, folder);
-  return { ...found, problems };
-}
-
-/** Why an expert and a base cannot be merged, as the plan of a merge that computes with both says it. */
-async function problemsWith(expert: string, base: string, folder: string): Promise<readonly string[]> {
-  try {
-    return (await planMerge({ method: "revert", expert, base, rows_below: 1 }, { folder })).unrelated;
-  } catch (error) {
-    if (error instanceof RecipeError || !(error instanceof Error)) throw error;
-    return error instanceof LayergraftError ? error.reasons : [error.message];
-  }
-}
 
 /**
  * Writes a folder of the files, once they are what they should be. A task has its declaration first.

@@ -7,12 +7,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { createRequire } from "node:module";
 import type { AddressInfo, Socket } from "node:net";
 import { dirname, extname, join } from "node:path";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
 import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../kit/index.js";
 import { checkKey, checkOrigin, pathOf, readBody } from "../../serve/index.js";
 import { Jobs } from "../jobs/jobs.js";
 import { ProjectFolder } from "../project/project.js";
 import { type OperationName, operations, type StudioEvent } from "../protocol/index.js";
-import { Asker } from "./asker.js";
+import { Asker, AskerPool } from "./asker.js";
 import { CHANGING, type Context, HANDLERS } from "./operations.js";
 import { REPORTS, Reports } from "./reports.js";
 
@@ -22,6 +24,8 @@ const MAX_BODY = 4_000_000;
 const MAX_FILES = 100_000_000;
 /** Bytes of events that a page may leave unread. */
 const MAX_UNREAD = 16_000_000;
+/** Threads that read models. */
+const READERS = 2;
 /** Milliseconds between comments that keep a stream of events open. */
 const HEARTBEAT = 15_000;
 
@@ -60,9 +64,14 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   const jobs = await Jobs.open({ folder: `${project.private}/jobs`, project: project.folder, onEvent });
   project.watch(() => onEvent({ type: "project" }));
   const token = await project.token();
-  const [experiments, scores] = [new Asker(project.folder), new Asker(project.folder)];
+  const [experiments, scores, checks] = Array.from({ length: 3 }, () => new Asker(project.folder)) as [
+    Asker,
+    Asker,
+    Asker,
+  ];
+  const models = new AskerPool(project.folder, READERS);
   const reports = new Reports();
-  const context: Context = { project, jobs, experiments, scores, reports };
+  const context: Context = { project, jobs, experiments, scores, models, checks, reports };
   const guard = { isLoopback: true, apiKey: token, origins: [] as string[] };
   const server = createServer({ requestTimeout: 60_000, headersTimeout: 10_000 }, (request, response) => {
     answer(request, response).catch((error: unknown) => {
@@ -115,7 +124,7 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   }
 
   const close = async () => {
-    await Promise.all([experiments, scores, jobs].map((one) => one.close()));
+    await Promise.all([experiments, scores, models, checks, jobs].map((one) => one.close()));
     for (const stream of streams.keys()) stream.end();
     server.close();
     server.closeAllConnections();
@@ -198,6 +207,15 @@ function filesOfPage(): ReadonlyMap<string, string> {
   return names;
 }
 
+/** Files of the page as they are sent: people reach the studio over slow lines, too. */
+const packed = new Map<string, Promise<Buffer>>();
+function packedOf(file: string): Promise<Buffer> {
+  const found = packed.get(file) ?? readFile(file).then((bytes) => promisify(gzip)(bytes));
+  // The page itself has no number in its name, and may be built again.
+  if (extname(file) !== ".html") packed.set(file, found);
+  return found;
+}
+
 /** Sends a file of the page. @throws LayergraftError code `not-found` */
 async function servePage(pathname: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const file = filesOfPage().get(pathname);
@@ -207,5 +225,8 @@ async function servePage(pathname: string, request: IncomingMessage, response: S
   const isFixed = pathname.startsWith("/assets/");
   response.setHeader("cache-control", isFixed ? "private, max-age=31536000, immutable" : "no-cache");
   response.setHeader("content-type", type);
-  response.end(await readFile(file));
+  const isPacked = /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
+  response.setHeader("vary", "accept-encoding");
+  if (isPacked) response.setHeader("content-encoding", "gzip");
+  response.end(isPacked ? await packedOf(file) : await readFile(file));
 }

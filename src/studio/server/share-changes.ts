@@ -2,13 +2,13 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { type Figure, layerGrid, ownClass } from "../../figures/index.js";
-import { formatPercent } from "../../kit/printing/index.js";
-import { changeOf, comparedChanges, hasDefaultLayers } from "../../merge/index.js";
+import { formatPercent, formatRanges } from "../../kit/printing/index.js";
+import { changeOf, comparedChanges, hasDefaultLayers, whereChanged } from "../../merge/index.js";
 import { readJobs, readResult } from "../jobs/jobs.js";
+import { fingerprintsOf } from "../models/fingerprints.js";
 import { PRIVATE_FOLDER } from "../project/project.js";
 import { haveChanged, jobInputs, type Settings } from "../protocol/index.js";
 import type { Board, RecipeValue } from "../recipe/board.js";
-import { fingerprintsOf } from "./evaluations.js";
 
 /** What the shared page reads of an analysis, whose file may be a stranger's. */
 const measuredPage = z.object({
@@ -69,14 +69,12 @@ export async function changesOf(project: string, { base, experts }: Settings): P
         },
       ];
     });
+    const names = page.experts.map((name) => {
+      const source = input.experts.find((one) => one.name === name)?.source;
+      return experts.find((one) => one.source === source)?.name ?? name;
+    });
     return {
-      finding: comparedChanges(
-        page,
-        page.experts.map((name) => {
-          const source = input.experts.find((one) => one.name === name)?.source;
-          return experts.find((one) => one.source === source)?.name ?? name;
-        }),
-      ),
+      finding: `${whereChanged(page, names, formatRanges)} ${comparedChanges(page, names)}`.trim(),
       grids: measured.map(({ grid }) => grid),
       taken: measured,
     };
@@ -95,14 +93,15 @@ export function whyLayers(
     recipe.method === "swap" && hasDefaultLayers(recipe)
       ? ["The layers are the paper's default for this depth (5 at the input and 2 at the output of 32, in proportion)."]
       : ["The recipe chooses these layers; they are not the paper's default."];
-  const measured = taken.map(({ source, changed }) => {
+  const measured = taken.flatMap(({ source, changed }) => {
     const all = changed.reduce((sum, rows) => sum + rows, 0);
+    if (all === 0) return [];
     const own = changed.filter((_, layer) => {
       const { attention = [], mlp = [] } = rows[layer] ?? {};
       return attention.includes(source) && mlp.includes(source);
     });
     const share = own.reduce((sum, rows) => sum + rows, 0) / all;
-    return `${formatPercent(share)} of the rows that ${nameOf(source)} changed`;
+    return [`${formatPercent(share)} of the rows that ${nameOf(source)} changed`];
   });
   return [
     ...how,

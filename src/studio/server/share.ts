@@ -1,19 +1,20 @@
 // The page of a recipe for other people: one file without paths of this machine, which opens anywhere.
 
-import { mkdir } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { flipsFigure } from "../../experiment/report/index.js";
 import { type Figure, type Page, reportPage, right, type Section } from "../../figures/index.js";
+import { type MergePicture, mergePicture } from "../../figures/picture/index.js";
 import { exists, writeFileAtomically } from "../../kit/files/index.js";
-import { type LayergraftError, OutputError, VERSION } from "../../kit/index.js";
+import { type LayergraftError, OutputError, usageError, VERSION } from "../../kit/index.js";
 import { commandLine } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { inspect } from "../../verbs/index.js";
+import { checkRecipeText } from "../models/check-recipe.js";
 import { fileOf, readRecipe, readSettings } from "../project/project.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
-import { checkRecipeText } from "./check-recipe.js";
 import { modelsOf, type Named } from "./evidence.js";
 import { changesOf, whyLayers } from "./share-changes.js";
 import { scoresOf } from "./share-scores.js";
@@ -25,14 +26,41 @@ import { scoresOf } from "./share-scores.js";
 export async function shareRecipe(project: string, name: string, { force }: { force: boolean }): Promise<string> {
   const file = await fileOf(project, "shared", `${name}.html`);
   if (!force && (await exists(file))) throw new OutputError(`${file} already exists`, { file, option: "force" });
-  const page = await reportPage(await sharedPage(project, name));
+  const { page, picture } = await sharedMerge(project, name);
+  const text = await reportPage({ ...page, picture: `${encodeURIComponent(name)}.svg` });
   await mkdir(join(project, "shared"), { recursive: true });
-  await writeFileAtomically(file, page);
+  await writeFileAtomically(pictureOf(file, "svg"), await mergePicture(picture));
+  await writeFileAtomically(file, text);
   return file;
 }
 
+const pictureOf = (page: string, type: "svg" | "png") => page.replace(/html$/, type);
+
+/** The picture of a page that was written, as SVG. */
+export const readPicture = (page: string): Promise<string> => readFile(pictureOf(page, "svg"), "utf8");
+
+/** Writes the picture as pixels, too, which is what most programs show beside a link. @param png as base64 */
+export async function keepPixels(project: string, name: string, png: string): Promise<void> {
+  const bytes = Buffer.from(png, "base64");
+  if (!bytes.subarray(0, 8).equals(PNG)) throw usageError("This is not a PNG file. Write the page again.");
+  const file = await fileOf(project, "shared", `${name}.html`);
+  await writeFileAtomically(pictureOf(file, "png"), bytes);
+  const address = encodeURIComponent(name);
+  const page = await readFile(file, "utf8");
+  await writeFileAtomically(
+    file,
+    page.replace(`content="${address}.svg"`, () => `content="${address}.png"`),
+  );
+}
+
+const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
+
 /** @throws LayergraftError code `not-found` if there is no such recipe, RecipeError if it is not YAML */
-export async function sharedPage(project: string, name: string): Promise<Page> {
+export const sharedPage = async (project: string, name: string): Promise<Page> =>
+  (await sharedMerge(project, name)).page;
+
+/** The page, and what its picture shows. */
+async function sharedMerge(project: string, name: string): Promise<{ page: Page; picture: MergePicture }> {
   const settings = await readSettings(project);
   const { text } = await readRecipe(project, name);
   const { openSettings, yamlText } = await loadYaml();
@@ -119,7 +147,19 @@ export async function sharedPage(project: string, name: string): Promise<Page> {
     sections: sections.filter(({ figures }) => figures.length > 0),
     footer: `Made by layergraft ${VERSION}. The 95% intervals are over items: another choice of items could score so. They leave out what another training or prompt would change.`,
   };
-  return withoutPaths(page, project, models);
+  const colourOf = (owners: readonly string[]) =>
+    owners.map((source) => models.find((one) => one.source === source)?.colour ?? "own-merge");
+  const used = new Set(board?.rows.flatMap(({ attention, mlp }) => [...attention, ...mlp]));
+  const picture: MergePicture = {
+    title: name,
+    verdict: page.verdicts[0]?.text ?? "",
+    layers:
+      board?.rows.map((row) => (isWhole(row) ? [colourOf(row.mlp)] : [colourOf(row.attention), colourOf(row.mlp)])) ??
+      [],
+    legend: [...used].map((source) => ({ name: nameOf(source), colour: colourOf([source])[0] ?? "own-merge" })),
+    bars: bars[0],
+  };
+  return withoutPaths({ page, picture }, project, models);
 }
 
 /** The last part of a path; all of a name on the hub. */
@@ -153,7 +193,7 @@ function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (
 async function modelsTable(models: readonly Named[], project: string): Promise<Figure> {
   const rows = await Promise.all(
     models.map(async ({ name, source }) => {
-      const found = await inspect(source, { folder: project }).catch((error: LayergraftError) => error);
+      const found = await inspect({ source }, { folder: project }).catch((error: LayergraftError) => error);
       const place = publicName(source);
       const called = place === name ? name : { text: name, small: place };
       if (found instanceof Error) return [called, "cannot be opened", "", ""];
@@ -165,7 +205,7 @@ async function modelsTable(models: readonly Named[], project: string): Promise<F
 }
 
 /** Sentences of a plan may name files. */
-function withoutPaths(page: Page, project: string, models: readonly Named[]): Page {
+function withoutPaths<T>(value: T, project: string, models: readonly Named[]): T {
   const places: [string, string][] = [
     ...models.map(({ source, name }): [string, string] => [source, name]),
     [project, "project"],
@@ -173,5 +213,5 @@ function withoutPaths(page: Page, project: string, models: readonly Named[]): Pa
   ];
   const paths = places.filter(([path]) => /[/\\]/.test(path)).sort(([a], [b]) => b.length - a.length);
   const clean = (text: string) => paths.reduce((rest, [path, name]) => rest.replaceAll(path, name), text);
-  return JSON.parse(JSON.stringify(page), (_, value) => (typeof value === "string" ? clean(value) : value)) as Page;
+  return JSON.parse(JSON.stringify(value), (_, one) => (typeof one === "string" ? clean(one) : one)) as T;
 }

@@ -1,7 +1,15 @@
 export type { Gram, Lines, Signs, Totals } from "./combined.js";
 export { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "./compare-checkpoints.js";
 export { CUT, type CutMeasurement, type KeptShare, keptShares } from "./cut.js";
-export { GATE_MODES, type GateMode, type MeasureGates } from "./gates.js";
+export {
+  GATE_MODES,
+  type GateMode,
+  type GatesMeasurement,
+  type MeasuredTensor,
+  type MeasureGates,
+  type RoutersMeasurement,
+  runResults,
+} from "./gates.js";
 export {
   factorsOf,
   type Measurement,

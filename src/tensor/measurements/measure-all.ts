@@ -38,7 +38,7 @@ import {
 } from "./combined.js";
 import { CUT, type CutMeasurement, measureCut } from "./cut.js";
 import { EarlyMeasurements } from "./early.js";
-import type { GatesMeasurement, MeasureGates } from "./gates.js";
+import { isRun, type MeasureGates, type RunMeasurement, runResults } from "./gates.js";
 import type { Binding, Combination, Combine, JobTotal, Measuring, MeasuringJob, Pass } from "./measurement.js";
 import { measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureRowCut, measureRows, type RowCutMeasurement, type RowsMeasurement } from "./rows.js";
@@ -55,9 +55,9 @@ export type Measurement =
   | RowCutMeasurement
   | LinesMeasurement
   | ScalesMeasurement
-  | GatesMeasurement;
+  | RunMeasurement;
 
-type Streamed = Exclude<Measurement, GatesMeasurement>;
+type Streamed = Exclude<Measurement, RunMeasurement>;
 
 /** How each kind of measurement is made. */
 const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
@@ -78,7 +78,7 @@ const MEASURE: { readonly [Kind in Streamed["kind"]]: unknown } = {
 const EARLY: readonly Measurement["kind"][] = ["signs"];
 
 /** Kinds whose result is as measured; what the others measure is combined. */
-const PLAIN: readonly Measurement["kind"][] = ["cut", "rows", "row-cut", "scales", "gates"];
+const PLAIN: readonly Measurement["kind"][] = ["cut", "rows", "row-cut", "scales", "gates", "routers"];
 
 /**
  * Checks that measurements that were read from JSON can be made.
@@ -102,6 +102,10 @@ function valuesOf(measurement: Measurement): readonly Value[] {
       return measurement.tensors.flatMap(({ value, base }) => [value, base]);
     case "gates":
       return [];
+    case "routers":
+      return [...measurement.mixture, ...measurement.experts.flatMap(({ routers }) => routers)].map(
+        ({ value }) => value,
+      );
     case "rows":
       return [measurement.value, measurement.base];
     default:
@@ -132,7 +136,7 @@ export function measurementsFor(values: readonly Value[], measurements: readonly
 export interface MeasureOptions extends Omit<RunOptions, "phase"> {
   /** Results of an interrupted run. */
   readonly known?: Measured | undefined;
-  /** Computes the gates of a mixture of experts, for which a model must run; an error without it. */
+  /** Computes routers of a mixture of experts, for which a model must run; an error without it. */
   readonly gates?: MeasureGates | undefined;
   /** Called with all results so far after each new one. */
   readonly onMeasured?: ((values: Measured) => Promise<void>) | undefined;
@@ -159,13 +163,13 @@ export async function measureAll(
     const ready = waiting.filter((one) => needsOf(one).every((id) => measured.has(id)));
     if (ready.length === 0) throw new Error("measurements wait for each other");
     for (const one of ready) {
-      if (one.kind !== "gates") continue;
+      if (!isRun(one)) continue;
       if (!gates)
-        throw usageError("A mixture of experts must be written before it is used. Write it with layergraft merge.");
-      measured.set(one.id, await gates(one, sources, run));
+        throw usageError("Routers of a mixture must be written before they are used. Write it with layergraft merge.");
+      measured.set(one.id, await gates(one, sources, { ...run, measured }));
     }
-    const others = ready.filter((one) => one.kind !== "gates");
-    const later = waiting.filter((one) => one.kind !== "gates" && !ready.includes(one) && EARLY.includes(one.kind));
+    const others = ready.filter((one) => !isRun(one));
+    const later = waiting.filter((one) => !isRun(one) && !ready.includes(one) && EARLY.includes(one.kind));
     for (const [id, result] of await measureTogether(others, later as Streamed[], sources, measured, run)) {
       measured.set(id, result);
     }
@@ -336,8 +340,9 @@ function resultsOf(measurement: Measurement): number {
   return measurement.kind === "ownership" ? measurement.values.length : 0;
 }
 
-/** Factors that a measurement finds at most: one for each line of each value, or for each block. */
+/** Factors that a measurement finds at most: one for each line of each value, or for each block; or numbers of routers. */
 export function factorsOf(measurement: Measurement): number {
+  if (isRun(measurement)) return runResults(measurement);
   if (measurement.kind !== "lines" && measurement.kind !== "scales") return 0;
   const { shape, values } = measurement;
   const [columns = 1, rows = 1] = shape.toReversed();
@@ -354,7 +359,7 @@ export function placeholders(measurements: readonly Measurement[]): Map<string, 
   return new Map(
     measurements.map((one): [string, MeasuredResult] => {
       const { id, kind } = one;
-      if (kind === "gates") return [id, new Float32Array(one.layers * one.experts.length * one.width)];
+      if (isRun(one)) return [id, new Float32Array(runResults(one))];
       return [
         id,
         kind === "rows" ? new Uint8Array() : kind === "lines" || kind === "scales" ? new Float32Array() : numbers,

@@ -2,26 +2,46 @@
 
 export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
-export { evaluateTasks, type OpenedBackend } from "../evaluate.js";
-export { planExport } from "../export.js";
+export { diffVerb } from "../diff.js";
+export { type EvaluateControls, evalVerb } from "../evaluate.js";
+export { evaluateTasks, type OpenedBackend, type TaskRunOptions, taskData, tasksOf } from "../evaluate-run.js";
+export { exportVerb } from "../export.js";
 export { extractVerb } from "../extract.js";
+export { answerText, type GenerateControls, generateVerb, promptTitle } from "../generate.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
+export { inspectVerb } from "../inspect.js";
 export { measureVerb } from "../measure.js";
+export { mergeVerb } from "../merge.js";
+export { factsOf } from "../model.js";
+export {
+  backendFields,
+  checkSampling,
+  FASTER,
+  MODEL_FLAGS,
+  SOURCE,
+  samplingFields,
+  templateFields,
+} from "../model-fields.js";
 export { neuronsVerb } from "../neurons.js";
-export { type OpenServerOptions, openServer, openStarted } from "../server-backend.js";
+export { pushVerb } from "../push.js";
+export { revertVerb } from "../revert.js";
+export { scoreVerb } from "../score.js";
+export { soupVerb } from "../soup.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
+export { swapVerb } from "../swap.js";
 export { trainVerb } from "../train.js";
 export { previewExamples } from "../train-preview.js";
+export { transplantVerb } from "../transplant.js";
 export {
   type Controls,
   callVerb,
   checkInput,
   type FieldText,
+  type FlagSpelling,
   type Located,
   type Noted,
   type Verb,
-  type VerbOptions,
   verbFields,
   verbFunction,
   verbJsonSchema,

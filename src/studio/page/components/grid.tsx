@@ -38,7 +38,7 @@ export function Own({ name, own = "" }: { name: string; own?: string }) {
   return (
     <span class={`own-name ${own}`}>
       <span class="mark" aria-hidden="true" />
-      {name}
+      <bdi>{name === "" ? "(no name)" : name}</bdi>
     </span>
   );
 }
@@ -58,7 +58,7 @@ export const ModelCheck = ({ name, own, isChecked, problem, onChange }: CheckPro
     <input {...{ type: "checkbox", checked: isChecked, disabled: !isChecked && problem !== undefined, onChange }} />
     <span class="mark" aria-hidden="true" />
     <span class="named">
-      {name}
+      <bdi>{name}</bdi>
       {problem === undefined ? null : <span class="about">{problem}</span>}
     </span>
   </label>

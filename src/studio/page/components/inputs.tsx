@@ -97,6 +97,7 @@ export function TextField({ label, hint, error, value, onChange, isCode = false,
 interface SelectProps<T extends string> {
   readonly label: string;
   readonly hint?: string | undefined;
+  readonly error?: string | undefined;
   /** Whether its label is only heard. */
   readonly isBare?: boolean;
   readonly value: T;
@@ -105,7 +106,8 @@ interface SelectProps<T extends string> {
   readonly onChange: (value: T) => void;
 }
 
-export function Select<T extends string>({ label, hint, isBare = false, value, options, onChange }: SelectProps<T>) {
+export function Select<T extends string>(props: SelectProps<T>) {
+  const { label, hint, error, isBare = false, value, options, onChange } = props;
   const select = (attributes: object) => (
     <select {...attributes} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value as T)}>
       {options.map((one) => {
@@ -118,5 +120,5 @@ export function Select<T extends string>({ label, hint, isBare = false, value, o
       })}
     </select>
   );
-  return isBare ? select({ "aria-label": label }) : <Field {...{ label, hint, children: select }} />;
+  return isBare ? select({ "aria-label": label }) : <Field {...{ label, hint, error, children: select }} />;
 }

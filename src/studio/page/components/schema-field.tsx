@@ -28,10 +28,12 @@ interface SchemaFieldProps {
   /** Undefined where it is not given. */
   readonly value: unknown;
   readonly set: (value: unknown) => void;
+  /** What is wrong with the value. */
+  readonly error?: string | undefined;
 }
 
 /** A field of a schema: models to choose from, choices, or a line of YAML. */
-export function SchemaField({ field, models, value, set }: SchemaFieldProps) {
+export function SchemaField({ field, models, value, set, error }: SchemaFieldProps) {
   const hint = field.description.replaceAll("`", "");
   const label = field.required ? `${field.name} (required)` : field.name;
   const preset =
@@ -40,7 +42,7 @@ export function SchemaField({ field, models, value, set }: SchemaFieldProps) {
     const isForeign = value !== undefined && !models.some(({ source }) => source === value);
     return (
       <Select
-        {...{ label, hint, value: value ?? "", onChange: (given) => set(given === "" ? undefined : given) }}
+        {...{ label, hint, error, value: value ?? "", onChange: (given) => set(given === "" ? undefined : given) }}
         options={[
           ["", field.required ? "Choose a model" : "none"],
           ...models.map(({ source, name }) => [source, name] as const),
@@ -54,12 +56,15 @@ export function SchemaField({ field, models, value, set }: SchemaFieldProps) {
     const choose = (given: string) =>
       set(given === "" ? undefined : field.type === "true or false" ? given === "true" : given);
     return (
-      <Select {...{ label, hint, value: String(value ?? ""), onChange: choose }} options={[["", preset], ...choices]} />
+      <Select
+        {...{ label, hint, error, value: String(value ?? ""), onChange: choose }}
+        options={[["", preset], ...choices]}
+      />
     );
   }
   const isName = NAMES.includes(field.type);
   return (
-    <Field label={label} hint={hint}>
+    <Field label={label} hint={hint} error={error}>
       {(attributes) => (
         <Typed
           attributes={{ ...attributes, type: "text", class: "code", placeholder: preset }}

@@ -59,6 +59,16 @@ export function choose(plan: string | null): void {
   void read();
 }
 
+/** Shows a plan, and runs it where nothing has to be fixed or trusted first. */
+export async function runAndShow(plan: string): Promise<void> {
+  choose(plan);
+  location.hash = "#/experiments";
+  const found = await call("experiment.read", { plan, version: null });
+  if (!found || found.runner || found.problems.length > 0 || found.programs.length > 0) return;
+  await call("job.start", { kind: "experiment", input: { plan, planDigest: found.planDigest, allowCode: false } });
+  await Promise.all([list(), read(true)]);
+}
+
 /** Follows the folder for as long as the view is open. */
 export function follow(): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,6 +1,7 @@
 // Where experts changed: the view of an analysis, in the studio and as a page of its own.
 import { useMemo, useState } from "preact/hooks";
-import { changeOf, comparedChanges } from "../../../merge/compared-changes.js";
+import { formatRanges } from "../../../kit/printing/format.js";
+import { changeOf, comparedChanges, whereChanged } from "../../../merge/compared-changes.js";
 import type { Analysis } from "../../protocol/index.js";
 import { ownClass, Segments } from "../components/basics.js";
 import { Grid, Own } from "../components/grid.js";
@@ -54,6 +55,7 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
     [data, steps],
   );
   const finding = useMemo(() => comparedChanges(data, names), [data, names]);
+  const where = useMemo(() => whereChanged(data, names, formatRanges), [data, names]);
   const ramps = useMemo(
     () => data.experts.map((_, expert) => ramp(palette.empty, palette.expert(accentOf(expert)))),
     [data, palette, accents],
@@ -71,24 +73,31 @@ export function Explorer({ data, names = data.experts, accents, readRows }: Prop
       `relative change ${sizeText(cell.relative)}`,
     ];
   };
+  /** Maps as strips, side by side. */
+  const isDeep = data.experts.length > 2 || data.layers > 48;
   return (
     <div class="explorer">
-      {finding === "" ? null : (
-        <section class="card row apart finding" aria-label="How much they changed">
-          <p>{finding}</p>
-          <Segments
-            label="Scale of the colours"
-            options={[
-              ["all", "One scale"],
-              ["own", "A scale for each"],
-            ]}
-            value={scale}
-            onChange={setScale}
-          />
+      {finding === "" && where === "" ? null : (
+        <section class="card row apart finding" aria-label="Where and how much they changed">
+          <div class="stack tight">
+            {where === "" ? null : <p class="where">{where}</p>}
+            {finding === "" ? null : <p class="much">{finding}</p>}
+          </div>
+          {finding === "" ? null : (
+            <Segments
+              label="Scale of the colours"
+              options={[
+                ["all", "One scale"],
+                ["own", "A scale for each"],
+              ]}
+              value={scale}
+              onChange={setScale}
+            />
+          )}
         </section>
       )}
       <Threshold data={data} steps={steps} onSteps={setSteps} own={own} names={names} />
-      <div class="panels">
+      <div class={`panels ${isDeep ? "strips" : ""}`}>
         {data.experts.map((id, expert) => {
           const colours = ramps[expert] ?? [];
           const top = scale === "all" ? most : scaleOf(data, steps, expert);

@@ -24,15 +24,18 @@ interface Props {
 }
 
 /** Pixels: the height of rows of a shallow model and of a deep one, all rows of one in between, and the bars. */
-const [ROW, LEAST_ROW, HEIGHT, BARS] = [18, 6, 640, 44];
+const [ROW, LEAST_ROW, HEIGHT, BARS] = [18, 6, 520, 44];
 /** Pixels of a cell that has room for a number. */
 const ROOM = { width: 26, height: 13 };
+/** Pixels of cells below which bars have no room. */
+const LEAST_CELLS = 150;
 
 export function Heatmap(props: Props) {
-  const { label, layers, columns, colour, number, bars, ink, cursor, onCursor, describe } = props;
+  const { label, layers, columns, colour, number, ink, cursor, onCursor, describe } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const bubble = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
+  const bars = width > LEAST_CELLS + BARS ? props.bars : undefined;
   const [hovered, setHovered] = useState<HeatmapCell | null>(null);
   const [hasFocus, setFocus] = useState(false);
   const row = Math.min(ROW, Math.max(LEAST_ROW, Math.floor(HEIGHT / layers)));

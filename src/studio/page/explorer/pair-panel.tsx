@@ -90,7 +90,7 @@ export function PairPanel({ data, names, steps, most, palette, accentOf, cursor,
     />
   );
   return (
-    <section class="card panel">
+    <section class="card panel pair">
       <header class="row apart">
         <h2 class="row">
           {names.length === 2 ? (

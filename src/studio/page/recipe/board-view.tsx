@@ -137,6 +137,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
       ) : null}
       <div
         {...{ class: "towers", role: "grid", "aria-label": "Whose each layer is", ref: grid, onKeyDown, onFocusIn }}
+        style={{ "--rows": layers }}
         {...{ "aria-readonly": onChange === undefined, onPointerDown, onPointerMove, onPointerUp }}
         onPointerLeave={() => setHovered(null)}
         data-towers={towers.length}
@@ -155,7 +156,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
         </div>
         {rows.map((row) => (
           <div key={row} class={row === layers ? "board-row outside" : "board-row"} role="row">
-            <span class="layer-number" role="rowheader">
+            <span class={`layer-number ${isNumbered(row, layers) ? "" : "unshown"}`} role="rowheader">
               {row === layers - 1 ? "output " : row === 0 ? "input " : ""}
               {row === layers ? "outside" : row}
               {row === layers ? (
@@ -239,6 +240,9 @@ function Cell({ place, what, tower, owners, share, most, isCursor }: CellProps) 
 
 const describe = (row: number, layers: number, half: Half | undefined) =>
   row === layers ? "Outside the layers" : `Layer ${row}${half ? `, ${HALF_NAMES[half]}` : ""}`;
+/** Layers whose number is shown: in a deep model there is no room for all. */
+const isNumbered = (row: number, layers: number) =>
+  row >= layers - 1 || row === 0 || (row % (layers > 60 ? 5 : layers > 34 ? 2 : 1) === 0 && row < layers - 2);
 const keyOf = ({ tower, row, half }: BoardPlace) => `${tower} ${row} ${half}`;
 
 function placeOfKey(key: string): BoardPlace {

@@ -64,7 +64,7 @@ export function RecipeEditor({ text, revision, problems, methods, sources, onCha
         autocompletion({ override: [complete], icons: false }),
         // Undo and redo are the view's, which undoes changes of the board, too. Tab leaves the editor.
         keymap.of([...completionKeymap, ...defaultKeymap]),
-        EditorView.contentAttributes.of({ "aria-label": "Recipe as YAML" }),
+        EditorView.contentAttributes.of({ "aria-label": "Recipe as YAML", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && !update.transactions.every((one) => one.isUserEvent("outside"))) {
             latest.current.onChange(update.state.doc.toString());

@@ -73,7 +73,9 @@ export function LiveScore({ recipe }: { recipe: string }) {
         ) : null}
         <span class="soft">
           {state === "scoring" ? "scoring…" : state === "settled" ? (now?.flips ?? "") : null}
-          {state === "settled" && !check?.plan ? " This version does not work, so it has no score." : null}
+          {state === "settled" && check && !check.plan && !store.isChecking.value
+            ? " This version does not work, so it has no score."
+            : null}
         </span>
       </div>
       {state === "scoring" || state === "settled" ? null : <Notice kind="problem" text={state} />}

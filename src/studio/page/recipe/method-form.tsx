@@ -1,7 +1,8 @@
 // A method's fields as a form, made from its schema.
-import type { Method, Field as RecipeField } from "../../protocol/index.js";
+import { OUTPUT_FIELDS } from "../../../merge/recipe/output-fields.js";
+import type { Check, Method, Field as RecipeField } from "../../protocol/index.js";
 import type { RecipeValue } from "../../recipe/board.js";
-import { ownClass } from "../components/basics.js";
+import { Button, Notice, ownClass } from "../components/basics.js";
 import { ModelCheck } from "../components/grid.js";
 import { Typed } from "../components/inputs.js";
 import { lineOf, readLine, SchemaField } from "../components/schema-field.js";
@@ -13,13 +14,26 @@ interface Props {
   readonly method: Method;
   readonly recipe: RecipeValue;
   readonly models: readonly Tower[];
+  readonly problems: Check["problems"];
 }
 
-export function MethodForm({ method, recipe, models }: Props) {
+export function MethodForm({ method, recipe, models, problems }: Props) {
+  const errorOf = (name: string) => problems.find(({ field }) => field === name)?.message;
+  const own = ["method", ...OUTPUT_FIELDS, ...method.fields.map(({ name }) => name)];
+  const foreign = Object.keys(recipe).filter((name) => !own.includes(name) && errorOf(name) !== undefined);
   return (
     <div class="method-form">
+      {foreign.map((name) => (
+        <Notice key={name} kind="problem" text={errorOf(name)}>
+          <Button text={`Remove ${name}`} onClick={() => setFields({ [name]: undefined })} />
+        </Notice>
+      ))}
       {method.fields.map((field) => (
-        <FieldInput key={`${method.name} ${field.name}`} {...{ field, method, models }} value={recipe[field.name]} />
+        <FieldInput
+          key={`${method.name} ${field.name}`}
+          {...{ field, method, models, error: errorOf(field.name) }}
+          value={recipe[field.name]}
+        />
       ))}
     </div>
   );
@@ -30,14 +44,15 @@ interface InputProps {
   readonly method: Method;
   readonly models: readonly Tower[];
   readonly value: unknown;
+  readonly error: string | undefined;
 }
 
-function FieldInput({ field, method, models, value }: InputProps) {
+function FieldInput({ field, method, models, value, error }: InputProps) {
   const set = (given: unknown) => setFields({ [field.name]: given });
   return field.name === "models" ? (
     <ModelList {...{ method, models, value, set }} />
   ) : (
-    <SchemaField {...{ field, models, value, set }} />
+    <SchemaField {...{ field, models, value, set, error }} />
   );
 }
 

@@ -2,14 +2,21 @@
 import { useState } from "preact/hooks";
 import { stringify } from "yaml";
 import { PAPER_DEPTH, presetLayers, profileLayers } from "../../../merge/layer-owner.js";
-import type { Analysis } from "../../protocol/index.js";
+import type { Analysis, Score } from "../../protocol/index.js";
 import { boardOfRecipe, describeBoard, type RecipeValue, rangesOf } from "../../recipe/board.js";
 import { Button, Dialog } from "../components/basics.js";
+import { Interval } from "../components/interval.js";
+import { useTask } from "../components/task-fields.js";
 import { inputOf, isCurrent, measured, useAnalysis } from "../explorer/analysis-store.js";
-import { layersOfModels } from "../store.js";
+import { layersOfModels, settings } from "../store.js";
 import type { Tower } from "./board-view.js";
+import { JobOutcome } from "./outcome.js";
 import { Roles } from "./roles.js";
+import { useSuggested } from "./suggested.js";
 import { Thumbnail } from "./thumbnail.js";
+
+/** Enough to see large differences, few enough to take seconds. */
+const ITEMS = 50;
 
 interface Props {
   readonly experts: readonly Tower[];
@@ -19,7 +26,8 @@ interface Props {
 
 export function NewRecipe({ experts, onMake, onClose }: Props) {
   const [roles, setRoles] = useState<readonly [number, number]>([0, 1]);
-  const [isDefault, setDefault] = useState(false);
+  const [picked, pick] = useState<string | null>(null);
+  const asked = useTask(settings.value?.live?.task);
   const [task, language] = roles.map((at) => experts[at]) as [Tower, Tower];
   const job = measured.value.find(isCurrent);
   const data = useAnalysis(job?.id);
@@ -35,6 +43,7 @@ export function NewRecipe({ experts, onMake, onClose }: Props) {
       ? [
           {
             name: "Where these experts changed",
+            suggestion: "profile",
             why: `The layers in which ${language.name} has more of its change than ${task.name} has of its own.`,
             recipe: { ...swap, layers: { language: rangesOf(found) } },
           },
@@ -42,12 +51,15 @@ export function NewRecipe({ experts, onMake, onClose }: Props) {
       : []),
     {
       name: "The paper's default",
+      suggestion: "paper-default",
       why: `${layers === PAPER_DEPTH ? "5 layers at the input and 2 at the output" : `5 layers at the input and 2 at the output of ${PAPER_DEPTH}, in proportion`}, whatever these experts changed.`,
       recipe: swap,
     },
   ];
-  const chosen = (isDefault ? ways.at(-1) : ways[0]) as (typeof ways)[number];
+  const chosen = ways.length === 1 ? ways[0] : ways.find(({ name }) => name === picked);
+  const { job: scoring, found: suggested = [], scoredOn, ask } = useSuggested(task, language);
   const make = () => {
+    if (!chosen) return;
     onMake(stringify(chosen.recipe));
     onClose();
   };
@@ -55,24 +67,46 @@ export function NewRecipe({ experts, onMake, onClose }: Props) {
     <Dialog
       title="New recipe"
       onClose={onClose}
-      footer={<Button text="Make the recipe" class="primary" onClick={make} />}
+      footer={<Button text="Make the recipe" class="primary" disabled={!chosen} onClick={make} />}
     >
-      <p class="soft">The language expert gives some layers, the task expert the others.</p>
-      <Roles experts={experts} roles={roles} onChange={setRoles} />
-      <fieldset class="ways" aria-label="Which layers">
-        {ways.map((way, i) => (
-          <Way
-            key={way.name}
-            {...{ ...way, towers: experts, layers, counts, isChosen: way === chosen }}
-            onChoose={() => setDefault(i === ways.length - 1)}
-          />
-        ))}
-      </fieldset>
-      {ways.length > 1 ? null : (
-        <p class="soft small">
-          <a href="#/changes">Measure the changes</a> to start from where these experts changed.
-        </p>
-      )}
+      <div class="stack">
+        <p class="soft">The language expert gives some layers, the task expert the others.</p>
+        <Roles experts={experts} roles={roles} onChange={setRoles} />
+        <fieldset class="starts" aria-label="Which layers">
+          {ways.map((way) => (
+            <Way
+              key={way.name}
+              {...{ ...way, towers: experts, layers, counts, isChosen: way === chosen }}
+              score={suggested.find((one) => one.name === way.suggestion)?.score}
+              onChoose={() => pick(way.name)}
+            />
+          ))}
+        </fieldset>
+        {ways.length > 1 ? (
+          <>
+            <p class="soft small">
+              {scoredOn && suggested.length > 0
+                ? `Scores on the first ${scoredOn.limit} items of ${scoredOn.task}. Where the intervals overlap, they may differ by chance.`
+                : "None is chosen for you: where experts changed does not say which layers score higher. On the example, the paper's default scores higher. Score them, with all suggestions, on your task; or choose one and change it later."}
+            </p>
+            {scoring?.state === "running" ? <JobOutcome job={scoring} /> : null}
+            {scoredOn || scoring?.state === "running" ? null : (
+              <div class="score-ways">
+                {asked.choice}
+                <Button
+                  text={`Score them on ${ITEMS} items`}
+                  disabled={asked.task === null}
+                  onClick={() => asked.task && ask({ task: asked.task, limit: ITEMS })}
+                />
+              </div>
+            )}
+          </>
+        ) : (
+          <p class="soft small">
+            <a href="#/changes">Measure the changes</a> to start from where these experts changed.
+          </p>
+        )}
+      </div>
     </Dialog>
   );
 }
@@ -85,10 +119,11 @@ interface WayProps {
   readonly layers: number;
   readonly counts: { readonly bottom: number; readonly top: number };
   readonly isChosen: boolean;
+  readonly score: Score | undefined;
   readonly onChoose: () => void;
 }
 
-function Way({ name, why, recipe, towers, layers, counts, isChosen, onChoose }: WayProps) {
+function Way({ name, why, recipe, towers, layers, counts, isChosen, score, onChoose }: WayProps) {
   const board = boardOfRecipe(recipe, layers, counts);
   const nameOf = (source: string) => towers.find((tower) => tower.source === source)?.name ?? source;
   return (
@@ -99,6 +134,12 @@ function Way({ name, why, recipe, towers, layers, counts, isChosen, onChoose }: 
         {name}
         <span class="about">{why}</span>
         {board && layers > 0 ? <span class="about">{describeBoard(board, nameOf)}</span> : null}
+        {score ? (
+          <span class="own-merge scored">
+            <strong class="numeric">{score.score}</strong> <span class="soft numeric">{score.interval}</span>
+            <Interval score={score} axis={{ low: 0, high: 1, ticks: ["0", "50", "100"] }} />
+          </span>
+        ) : null}
       </span>
     </label>
   );

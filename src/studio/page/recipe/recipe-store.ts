@@ -44,8 +44,17 @@ export const unsaved = computed(() => (state.value.is === "unsaved" ? state.valu
 export const text = signal("");
 /** Counts changes of the text that were not typed: the editor then takes it. */
 export const revision = signal(0);
-export const check = signal<Check | null>(null);
+/** The check of a text, which is that of a moment ago while another one is under way. */
+export const check = signal<(Check & { readonly of: string }) | null>(null);
+export const isChecking = computed(() => check.value?.of !== text.value);
 export const methods = signal<readonly Method[]>([]);
+/** Waits for the first check: on a slow line, the board is shown before the editor is loaded. */
+export const whenChecked = () =>
+  new Promise<void>((resolve) => {
+    effect(() => {
+      if (check.value !== null) resolve();
+    });
+  });
 const edits = new Undo(3 * PAUSE);
 export const { canUndo, canRedo } = edits;
 
@@ -130,11 +139,30 @@ function show(stored: Stored): void {
 
 const isOf = (error: unknown, code: string) => error instanceof StudioError && error.code === code;
 
+/** The text of a recipe whose paths inside the project start from the recipe's folder, so that the project can be moved. */
+function portable(content: string): string {
+  const folder = project.peek()?.folder.replace(/\/$/, "") ?? "";
+  const inside = new RegExp(`(?<![\\w./~-])${folder.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}/`, "g");
+  return folder === "" ? content : content.replace(inside, "../");
+}
+
+/** A path from the recipe's folder as the project has it; other values as they are. */
+function placed(value: unknown): unknown {
+  const folder = project.value?.folder;
+  if (typeof value !== "string" || folder === undefined || !/^\.\.?\//.test(value)) return value;
+  const path = [...folder.split("/"), "recipes"];
+  for (const part of value.split("/")) {
+    if (part === "..") path.pop();
+    else if (part !== ".") path.push(part);
+  }
+  return path.join("/");
+}
+
 /** Makes a recipe and opens it. @param called its name, unless another recipe has that */
 export async function create(called: string, content: string): Promise<void> {
   const wanted = nameFor(called, project.peek()?.recipes ?? []);
   await attempt(async () => {
-    await call("recipe.write", { name: wanted, text: content, version: null });
+    await call("recipe.write", { name: wanted, text: portable(content), version: null });
     await change(() => ({ recipe: wanted }));
     location.hash = "#/recipe";
   });
@@ -188,7 +216,8 @@ async function save(): Promise<void> {
     const why = isOf(error, "conflict")
       ? await changedElsewhere(to)
       : { message: `${to} is not saved. ${(error as Error).message}` };
-    state.value = { is: "unsaved", name: to, stored: now.stored, why };
+    // A person may have chosen a version meanwhile, which the next save takes.
+    if (state.peek() === now) state.value = { is: "unsaved", name: to, stored: now.stored, why };
   }
   await runCheck();
 }
@@ -239,7 +268,7 @@ export const problemText = ({ line, message }: Check["problems"][number]) =>
 /** Why nothing can be made of the open recipe as it is; null where it can. */
 export const refusal = computed(() => {
   if (unsaved.value !== null) return "Save the recipe first.";
-  if (check.value === null) return "The recipe is being checked.";
+  if (check.value === null || isChecking.value) return "The recipe is being checked.";
   return check.value.plan === null ? "Fix the recipe first." : null;
 });
 
@@ -252,18 +281,19 @@ export function again({ kind, input }: Job): void {
 }
 
 /** A later text has a check of its own. */
-const checked = latest<Check>((found) => {
+const checked = latest<Check & { readonly of: string }>((found) => {
   check.value = found;
 });
 
 async function runCheck(): Promise<void> {
   const of = name.peek();
   const work = async () => {
+    const content = text.peek();
     const [found] = await Promise.all([
-      call("recipe.check", { text: text.peek() }),
+      call("recipe.check", { text: content }),
       of === null ? undefined : lookAt([recipeSource(of)]),
     ]);
-    return found;
+    return { ...found, of: content };
   };
   await inBackground(() => checked(work), runCheck);
 }
@@ -272,7 +302,7 @@ async function runCheck(): Promise<void> {
 export function writeRecipe(recipe: RecipeValue): void {
   const before = recipeOfText(text.peek());
   if (!before) {
-    edit(new Document(recipe).toString(WIDE));
+    edit(portable(new Document(recipe).toString(WIDE)));
     return;
   }
   const isSwap = before.method === "swap" && recipe.method === "swap";
@@ -290,7 +320,7 @@ export function setFields(fields: Readonly<Record<string, unknown>>): void {
     if (value === undefined) document.delete(key);
     else if (JSON.stringify(before[key]) !== JSON.stringify(value)) document.set(key, document.createNode(value));
   }
-  edit(document.toString(WIDE));
+  edit(portable(document.toString(WIDE)));
 }
 
 export type Defaults = NonNullable<Check["plan"]>["defaults"] | undefined;
@@ -299,7 +329,8 @@ export type Defaults = NonNullable<Check["plan"]>["defaults"] | undefined;
 export function recipeOfText(text: string): RecipeValue | undefined {
   try {
     const value: unknown = parse(text, { maxAliasCount: 0 });
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RecipeValue) : undefined;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    return JSON.parse(JSON.stringify(value), (_, one) => placed(one)) as RecipeValue;
   } catch {
     return undefined;
   }

@@ -3,24 +3,16 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { stringify } from "yaml";
-import { z } from "zod";
-import { type Job, jobInputs, type Score, type Suggestion } from "../../protocol/index.js";
+import type { Suggestion } from "../../protocol/index.js";
 import { type Board, describeBoard, differenceOf } from "../../recipe/board.js";
-import { call } from "../client.js";
 import { Button } from "../components/basics.js";
-import { attempt, isStale, jobs, settings, useAnswer } from "../store.js";
+import { settings } from "../store.js";
 import { BoardView, type ShareOf, type Tower } from "./board-view.js";
 import { JobOutcome } from "./outcome.js";
 import { create, recipeOfText, text } from "./recipe-store.js";
 import { Roles } from "./roles.js";
+import { type Suggested, useSuggested } from "./suggested.js";
 import { Thumbnail } from "./thumbnail.js";
-
-type Suggested = Pick<Suggestion, "name" | "title" | "evidence" | "reason" | "reference" | "owners" | "recipe"> & {
-  readonly score?: Score;
-  /** Why it has no score. */
-  readonly problem?: string;
-};
-const suggestions = z.array(z.custom<Suggested>());
 
 const EVIDENCE: Readonly<Record<Suggestion["evidence"], string>> = {
   changes: "From where these experts changed",
@@ -43,30 +35,10 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
   ) as [number, number];
   const [first, second] = chosen ?? (ofTask < 0 || ofLanguage < 0 ? [0, 1] : [ofTask, ofLanguage]);
   const [task, language] = [experts[first], experts[second]];
-  const isOurs = ({ kind, input }: Job) => {
-    const { data: asked } = kind === "suggest" ? jobInputs.suggest.safeParse(input) : { data: undefined };
-    return asked?.base === base && asked?.task === task?.source && asked?.language === language?.source;
-  };
-  const latest = jobs.value.find(isOurs);
-  const job = latest && isStale(latest) ? undefined : latest;
-  const isDone = job?.state === "done";
-  const scoredOn = jobInputs.suggest.safeParse(job?.input).data?.score;
-  const found = useAnswer(
-    async () => (isDone ? suggestions.parse(await call("job.result", { id: job.id })) : []),
-    [job?.id, isDone],
-  );
+  const { job, isDone, found, scoredOn, ask: suggest } = useSuggested(task, language);
   useEffect(() => back, []);
   if (base === null || !task || !language) return null;
-  const ask = () => {
-    const input = {
-      base,
-      task: task.source,
-      language: language.source,
-      names: { task: task.name, language: language.name },
-      ...(live ? { score: live } : {}),
-    };
-    return attempt(() => call("job.start", { kind: "suggest", input }));
-  };
+  const ask = () => suggest(live ?? undefined);
   const shown = isDone ? (found ?? []) : [];
   const ofEvidence = (kind: string) => shown.filter(({ evidence }) => evidence === kind);
   const lists: Readonly<Record<string, readonly Suggested[]>> = scoredOn
@@ -90,13 +62,13 @@ export function Suggestions({ towers }: { towers: readonly Tower[] }) {
       )}
       {isDone && shown.length > 0 ? (
         <div class="row">
-          {live === null ? (
-            <p class="small soft">Score every version, under Live score, to have these scored on the same items.</p>
-          ) : scoredOn?.task === live.task && scoredOn.limit === live.limit ? (
+          {scoredOn && (live === null || (scoredOn.task === live.task && scoredOn.limit === live.limit)) ? (
             <p class="small soft">
-              Scores on the first {live.limit} items of {live.task}. The best of {shown.length} is chosen by them, so
-              its score is optimistic.
+              Scores on the first {scoredOn.limit} items of {scoredOn.task}. The best of {shown.length} is chosen by
+              them, so its score is optimistic.
             </p>
+          ) : live === null ? (
+            <p class="small soft">Score every version, under Live score, to have these scored on the same items.</p>
           ) : (
             <Button text="Score them on the live score's items" onClick={ask} />
           )}

@@ -44,7 +44,7 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
   return (
     <>
       <p class="asked">
-        <span class="label">Prompt</span> {input.prompt.text}
+        <span class="label">Prompt</span> <bdi>{input.prompt.text}</bdi>
       </p>
       {hasChanged && job.state !== "running" ? (
         <Notice kind="caution" text="A model or recipe was changed since these answers. Ask again to update them." />
@@ -64,7 +64,7 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
                 <Own name={name} />
               </h2>
               {problem === undefined ? null : <Notice kind="problem" text={problem} />}
-              <p class="answer" aria-live={job.state === "running" ? "polite" : "off"}>
+              <p class="answer" dir="auto" aria-live={job.state === "running" ? "polite" : "off"}>
                 {text === "" && job.state === "running" ? <span class="soft">waiting</span> : null}
                 {i > 0 && first && answer ? <Different from={textOf(first.name)} to={text} /> : text}
               </p>

@@ -1,10 +1,13 @@
 // One prompt, several models, side by side, before anything is written.
 import { signal } from "@preact/signals";
+import type { JobInput } from "../../protocol/index.js";
+import { call } from "../client.js";
 import { Button, Either, Field, Form } from "../components/basics.js";
-import { NumberField, Select, TextField } from "../components/inputs.js";
+import { Select, TextField } from "../components/inputs.js";
+import { SchemaField } from "../components/schema-field.js";
 import { actionOf } from "../keys.js";
 import { startSaved } from "../recipe/recipe-store.js";
-import { attempt, change, choices, jobs, settings } from "../store.js";
+import { attempt, change, choices, jobs, settings, useAnswer } from "../store.js";
 import { AnswersOf } from "./answers.js";
 import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.js";
 
@@ -12,9 +15,12 @@ import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.j
 const typed = signal<string | null>(null);
 const system = signal("");
 const chat = signal(true);
-const limit = signal(128);
-const temperature = signal(0);
-const seed = signal(0);
+type Json = JobInput<"verb">["input"][string];
+
+/** Fields of the verb `generate`. */
+const options = signal<Readonly<Record<string, Json>>>({ maxNewTokens: 128 });
+/** Those that say how an answer is drawn. */
+const DRAWN = ["maxNewTokens", "temperature", "topK", "topP", "seed", "stop", "generationConfig"];
 
 async function ask(text: string): Promise<void> {
   await attempt(async () => {
@@ -23,12 +29,16 @@ async function ask(text: string): Promise<void> {
       prompts: [prompt, ...kept.filter((one) => one.text !== text)].slice(0, 50),
     }));
     const models = chosen.value.map(({ name, source }) => ({ name, source }));
-    const options = { maxNewTokens: limit.value, temperature: temperature.value, seed: seed.value };
     await startSaved({
       kind: "answer",
-      input: { models, prompt, chat: chat.value, ...options, runner: runner.value },
+      input: { models, prompt, chat: chat.value, ...options.value, runner: runner.value },
     });
   });
+}
+
+function setOption(name: string, value: unknown): void {
+  const { [name]: _, ...others } = options.value;
+  options.value = value === undefined ? others : { ...others, [name]: value as Json };
 }
 
 export function Ask() {
@@ -36,6 +46,10 @@ export function Ask() {
   const text = typed.value ?? prompts[0]?.text ?? "";
   const [shown] = jobs.value.filter(({ kind }) => kind === "answer");
   const count = chosen.value.length;
+  const verbs = useAnswer(() => call("verbs", {}), [])?.verbs ?? [];
+  const fields = (verbs.find((verb) => verb.name === "generate")?.fields ?? []).filter((one) =>
+    DRAWN.includes(one.name),
+  );
   const canAsk = shown?.state !== "running" && count > 0 && text !== "";
   return (
     <div class="stack">
@@ -87,18 +101,13 @@ export function Ask() {
               {chat.value ? (
                 <TextField label="System message" value={system.value} onChange={(value) => (system.value = value)} />
               ) : null}
-              <NumberField
-                {...{ label: "New tokens, at most", value: limit.value, min: 1, max: 4096 }}
-                onChange={(value) => (limit.value = value)}
-              />
-              <NumberField
-                {...{ label: "Temperature", value: temperature.value, min: 0, max: 10, step: 0.1 }}
-                onChange={(value) => (temperature.value = value)}
-              />
-              <NumberField
-                {...{ label: "Seed", value: seed.value, min: 0, max: 2 ** 31 }}
-                onChange={(value) => (seed.value = value)}
-              />
+              {fields.map((field) => (
+                <SchemaField
+                  key={field.name}
+                  {...{ field, models: [], value: options.value[field.name] }}
+                  set={(value) => setOption(field.name, value)}
+                />
+              ))}
             </div>
           </details>
           <Button

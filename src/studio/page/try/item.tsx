@@ -23,7 +23,7 @@ export function Item({ item: { id, prompt, beginning, gold, answers }, rows, cha
       <dl>
         <div class="question">
           <dt>Prompt</dt>
-          <dd>
+          <dd dir="auto">
             {beginning === "" ? null : (
               <details>
                 <summary>Beginning that items share</summary>
@@ -35,7 +35,7 @@ export function Item({ item: { id, prompt, beginning, gold, answers }, rows, cha
         </div>
         <div>
           <dt>Expected</dt>
-          <dd>{gold}</dd>
+          <dd dir="auto">{gold}</dd>
         </div>
         {answers.map((answer, side) => (
           <div key={rows[side]?.name} class={`given ${rows[side]?.accent}`}>
@@ -43,7 +43,7 @@ export function Item({ item: { id, prompt, beginning, gold, answers }, rows, cha
               <Own name={rows[side]?.label ?? ""} />
               <Verdict value={answer.value} />
             </dt>
-            <dd>
+            <dd dir="auto">
               {answer.fault !== null ? (
                 <span class="problem">{answer.fault}</span>
               ) : side > 0 && before ? (

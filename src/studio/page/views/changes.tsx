@@ -7,7 +7,7 @@ import { fitting, inputOf, isCurrent, measured, useAnalysis } from "../explorer/
 import { Explorer } from "../explorer/explorer.js";
 import { timeText } from "../format.js";
 import { JobOutcome } from "../recipe/outcome.js";
-import { attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.js";
+import { areKnown, attempt, cardOf, inBackground, jobs, refresh, settings } from "../store.js";
 import { bytesOf } from "./models.js";
 
 export function Changes() {
@@ -35,14 +35,18 @@ export function Changes() {
   }
   const measure = () => attempt(() => call("job.start", { kind: "analyze", input: { base, experts: fits } }));
   // Before all cards are open, it is not known which experts fit.
-  const isStale =
-    shown !== undefined && !isCurrent(shown) && experts.every(({ source }) => cardOf(source) !== undefined);
+  const isStale = shown !== undefined && !isCurrent(shown) && areKnown.value;
   const bytes = [base, ...fits.map(({ source }) => source)].reduce((sum, source) => {
     const card = cardOf(source);
     return sum + (typeof card === "object" ? bytesOf(card) : 0);
   }, 0);
   const button = (text: string, isPrimary: boolean) => (
-    <Button text={text} class={isPrimary ? "primary" : ""} disabled={fits.length === 0} onClick={measure} />
+    <Button
+      text={text}
+      class={isPrimary ? "primary" : ""}
+      disabled={fits.length === 0 || !areKnown.value}
+      onClick={measure}
+    />
   );
   return (
     <section class="view">
@@ -74,6 +78,11 @@ export function Changes() {
           text={`Measuring reads every weight once: ${formatBytes(bytes)}. It runs in the background and can be cancelled.`}
         >
           {button("Measure changes", true)}
+          {areKnown.value ? null : (
+            <span class="soft" role="status">
+              Opening the models first…
+            </span>
+          )}
         </Empty>
       )}
       {shown && data ? <Found key={shown.id} job={shown} data={data} /> : null}

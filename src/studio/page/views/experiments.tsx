@@ -50,8 +50,10 @@ export function Experiments() {
   );
 }
 
-function stateOf({ problem, runner, steps }: PlanEntry): string {
+function stateOf({ plan, problem, runner, steps }: PlanEntry): string {
   if (problem !== null) return "Cannot be read";
+  // The list is read every few seconds; a job begins at once.
+  if (jobOf(plan)?.state === "running") return "Running here";
   if (runner) return runner.isStudio ? "Running here" : `Running in process ${runner.pid}`;
   if (steps === null) return "Not begun";
   return steps.done >= steps.known ? "Done" : `${steps.done} of ${steps.known} known steps done`;

@@ -7,7 +7,7 @@ import { Button, Empty, Facts, Notice, ownClass } from "../components/basics.js"
 import { Own } from "../components/grid.js";
 import { NameDialog } from "../components/name-dialog.js";
 import { nameProblem } from "../names.js";
-import { addExpert, cardOf, change, openExample, reload, settings } from "../store.js";
+import { cardOf, change, openExample, reload, settings, withExperts } from "../store.js";
 import { PickDialog } from "./pick-dialog.js";
 
 /** What the dialog picks: null while it is closed. */
@@ -70,11 +70,12 @@ export function Models() {
         <PickDialog
           what={picking.value}
           onClose={() => (picking.value = null)}
-          onPick={async (source) => {
+          onPick={async (sources) => {
+            const [first = null, ...others] = sources;
             if (picking.value === "base") {
-              await change(() => ({ base: source }));
               picking.value = null;
-            } else await addExpert(source);
+              await change((now) => ({ base: first, experts: withExperts(now.experts, others) }));
+            } else await change((now) => ({ experts: withExperts(now.experts, sources) }));
           }}
         />
       )}

@@ -4,11 +4,13 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Output } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Dialog, Field, Form, Icon } from "../components/basics.js";
+import { pathsIn } from "../names.js";
 import { settings } from "../store.js";
 
 interface Props {
   readonly what: "base" | "experts";
-  readonly onPick: (source: string) => Promise<void>;
+  /** Of a base, what follows it are experts. */
+  readonly onPick: (sources: readonly string[]) => Promise<void>;
   readonly onClose: () => void;
 }
 
@@ -29,6 +31,8 @@ export function PickDialog({ what, onPick, onClose }: Props) {
 }
 
 type Listing = Output<"browse">;
+/** What is no path of this machine: a name on the hub, or a model with its adapter. */
+const isName = (text: string) => /^[\w.-]+\/[\w.-]+$/.test(text) || text.includes("+");
 
 function Folders({ what, onPick }: Omit<Props, "onClose">) {
   const [listing, setListing] = useState<Listing | null>(null);
@@ -36,6 +40,8 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
   const [typed, setTyped] = useState("");
   const requests = useRef(0);
   const edits = useRef(0);
+  const field = useRef<HTMLInputElement>(null);
+  const [taken, setTaken] = useState("");
   /** A later request, and what is typed meanwhile, stay as they are. */
   const open = async (folder: string | null) => {
     const request = ++requests.current;
@@ -43,10 +49,42 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
     const found = await call("browse", { folder }).catch((error: Error) => error);
     if (request !== requests.current) return;
     if (found instanceof Error) return setProblem(found.message);
+    show(found, edit);
+  };
+  const show = (found: Listing, edit: number) => {
     shown.value = found.folder;
     setListing(found);
     if (edit === edits.current) setTyped(found.folder);
     setProblem(undefined);
+  };
+  /** Takes what is a model, and lists what is a folder of models. */
+  const take = async (paths: readonly string[]) => {
+    const request = ++requests.current;
+    const edit = edits.current;
+    const found = await Promise.all(
+      paths.map((one) => call("browse", { folder: one }).catch((error: Error) => (isName(one) ? one : error))),
+    );
+    if (request !== requests.current) return;
+    let of = what === "base" ? null : base;
+    const sources: string[] = [];
+    for (const one of found) {
+      if (one instanceof Error) return setProblem(one.message);
+      if (typeof one !== "string") {
+        show(one, edit);
+        if (one.kind === "folder") continue;
+        const blocked = blockedBy(one.kind, of === null ? what : "experts", of);
+        if (blocked !== undefined) return setProblem(`${one.path}: ${blocked}`);
+      }
+      const source = typeof one === "string" ? one : one.kind === "adapter" ? `${of}+${one.path}` : one.path;
+      of ??= source;
+      sources.push(source);
+    }
+    if (sources.length > 0) await pick(sources);
+  };
+  const pick = async (sources: readonly string[]) => {
+    setProblem(undefined);
+    setTaken(sources.length === 1 ? `Added ${sources[0]}.` : `Added ${sources.length} models.`);
+    await onPick(sources);
   };
   const base = settings.value?.base ?? null;
   // Experts are often beside their base.
@@ -60,10 +98,10 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
   const pathOf = (name: string) => `${listing?.folder.replace(/\/$/, "")}/${name}`;
   return (
     <div class="stack">
-      <Form onSubmit={() => void open(typed.trim() || null)}>
+      <Form onSubmit={() => void take(pathsIn(field.current?.value ?? ""))}>
         <Field
           label="Folder, FOLDER+ADAPTER, or name on the Hugging Face hub"
-          hint="Open lists a folder. Of a model on the hub, weights are read over the network when something needs them."
+          hint={`Enter takes a model and lists a folder. ${what === "base" ? "Paste several paths at once: the first is the base, the others are experts." : "Paste several paths at once to add them all."} Weights of a model on the hub are read over the network when something needs them.`}
           error={problem}
         >
           {(attributes) => (
@@ -77,6 +115,7 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
               />
               <input
                 {...attributes}
+                ref={field}
                 class="code"
                 spellcheck={false}
                 value={typed}
@@ -84,17 +123,26 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
                   edits.current++;
                   setTyped(currentTarget.value);
                 }}
+                onPaste={(event) => {
+                  const paths = pathsIn(event.clipboardData?.getData("text/plain") ?? "");
+                  if (paths.length < 2) return;
+                  event.preventDefault();
+                  void take(paths);
+                }}
               />
               <Button text="Open" type="submit" />
               <Button
                 text={what === "base" ? "Choose" : "Add"}
                 disabled={typed.trim() === ""}
-                onClick={() => onPick(typed.trim())}
+                onClick={() => pick(pathsIn(typed))}
               />
             </span>
           )}
         </Field>
       </Form>
+      <p class="small soft" role="status">
+        {taken}
+      </p>
       {listing && entries.length === 0 ? <p class="soft">There is no model and no folder in here.</p> : null}
       <ul class="entries" aria-label={`Models and folders in ${listing?.folder ?? ""}`}>
         {entries.map(({ name, kind }) =>
@@ -152,7 +200,7 @@ function Entry({ kind, label, source, blocked, what, onPick }: EntryProps) {
       ) : isBase ? (
         <span class="chip">the base</span>
       ) : blocked !== undefined ? null : (
-        <Button text={verb} aria-label={`${verb} ${label}`} onClick={() => onPick(source)} />
+        <Button text={verb} aria-label={`${verb} ${label}`} onClick={() => onPick([source])} />
       )}
     </li>
   );

@@ -2,6 +2,7 @@
 
 import { useMemo, useRef } from "preact/hooks";
 import { formatBytes, formatCount } from "../../../kit/printing/format.js";
+import type { Check } from "../../protocol/index.js";
 import { type Board, type Half, recipeOfBoard } from "../../recipe/board.js";
 import { Button, Cautions, EmptyView, Facts, Notice } from "../components/basics.js";
 import { lazy } from "../components/lazy.js";
@@ -21,7 +22,10 @@ import { attempt, choices, layersOfModels } from "../store.js";
 
 /** The editor is half of the page's script, and only this view has it. */
 const LazyEditor = lazy(
-  async () => (await import("../recipe/editor.js")).RecipeEditor,
+  async () => {
+    await recipe.whenChecked();
+    return (await import("../recipe/editor.js")).RecipeEditor;
+  },
   <div class="recipe-editor" aria-busy="true" />,
 );
 
@@ -65,11 +69,16 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
   const layers = plan?.layers ?? layersOfModels(towers.map(({ source }) => source));
   const read = useMemo(() => recipeOfText(text), [text]);
   const made = useMemo(() => boardOfText(read, layers, plan?.defaults), [read, layers, plan]);
-  // While a line is being typed, board and method stay those of the text before.
   const name = recipe.name.value;
-  const latest = useRef({ name, value: read, board: made });
-  if (read || latest.current.name !== name) latest.current = { name, value: read, board: made };
-  const { value, board } = latest.current;
+  const isKnown = recipe.methods.value.some((one) => one.name === read?.method);
+  // While a line is being typed, or a field is not one of the method, board, method and plan stay those of the text before.
+  const latest = useRef({ name, value: read, board: made, plan });
+  const before = latest.current.name === name ? latest.current : undefined;
+  const isBroken = !read || !isKnown || (made === undefined && !(plan && !recipe.isChecking.value));
+  const isSame = before?.board !== undefined && (!read || !isKnown || read.method === before.value?.method);
+  const value = isKnown || !before ? read : before.value;
+  const board = isBroken && isSame ? before.board : made;
+  latest.current = { name, value, board, plan: plan ?? before?.plan ?? null };
   const method = recipe.methods.value.find((one) => one.name === value?.method);
   const named = board ? allTowers(towers, board) : towers;
   const onKeyDown = (event: KeyboardEvent) => {
@@ -82,7 +91,7 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the buttons Undo and Redo
     <div class="recipe-grid" onKeyDown={onKeyDown}>
-      <div class={read ? "stack" : "stack dimmed"}>
+      <div class={board === made ? "stack" : "stack dimmed"}>
         <MethodChoice method={method} towers={towers} layers={layers} isBoard={board !== undefined} />
         {previewed.value ? (
           <Preview {...{ towers, board, shareOf }} />
@@ -93,7 +102,7 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
             shareOf={shareOf}
             onChange={(next) => recipe.writeRecipe(recipeOfBoard(next))}
           />
-        ) : plan ? (
+        ) : latest.current.plan ? (
           <p class="soft">This method decides what all {layers} layers take from its models; its fields say how.</p>
         ) : null}
         {name === null ? null : (
@@ -103,10 +112,10 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
           </>
         )}
         {method && value ? (
-          <details open={!board}>
+          <details open={!board || (check?.problems.length ?? 0) > 0}>
             <summary>Fields of {method.title}</summary>
             <p class="soft">{method.summary}</p>
-            <MethodForm {...{ method, recipe: value, models: towers }} />
+            <MethodForm {...{ method, recipe: value, models: towers, problems: check?.problems ?? [] }} />
           </details>
         ) : null}
       </div>
@@ -119,7 +128,7 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
           sources={towers.map(({ source }) => source)}
           onChange={(text) => recipe.edit(text, true)}
         />
-        {value && "merge_method" in value ? (
+        {read && "merge_method" in read ? (
           <Notice kind="caution" text="This is a mergekit configuration.">
             <Button
               text="Convert to a recipe"
@@ -129,12 +138,14 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
         ) : (
           <Problems />
         )}
-        {plan ? <PlanFigures /> : null}
+        <PlanFigures plan={latest.current.plan} isOld={plan === null} />
         <Suggestions towers={towers} />
       </div>
     </div>
   );
 }
+
+type Plan = NonNullable<Check["plan"]>;
 
 const ATTENTION = /^(q|k|v|qkv|o)$/;
 
@@ -172,8 +183,8 @@ function Problems() {
   );
 }
 
-function PlanFigures() {
-  const plan = recipe.check.value?.plan;
+/** @param isOld whether it is of the last version that could be planned */
+function PlanFigures({ plan, isOld }: { plan: Plan | null; isOld: boolean }) {
   if (!plan) return null;
   const facts: [string, string][] = [
     ["Result", `${formatCount(plan.parameters)} parameters, ${formatBytes(plan.bytesToWrite)}`],
@@ -185,10 +196,11 @@ function PlanFigures() {
     ["Memory", `at most ${formatBytes(plan.memory)} of buffers`],
   ];
   return (
-    <div class="card stack">
+    <div class={`card stack ${isOld ? "dimmed" : ""}`}>
       <h2>Plan</h2>
+      {isOld ? <p class="soft">Of the last version without problems.</p> : null}
       <Facts facts={facts} />
-      <Cautions texts={plan.notes} />
+      <Cautions texts={isOld ? [] : plan.notes} />
     </div>
   );
 }

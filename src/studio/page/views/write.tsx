@@ -6,8 +6,9 @@ import { type Job, type JobInput, jobInputs, type Output, recipeSource } from ".
 import { call } from "../client.js";
 import { Button, EmptyView, Form, Notice } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
+import { addressOf, pixelsOf } from "../components/pixels.js";
 import { useTask } from "../components/task-fields.js";
-import { choose } from "../experiments/experiment-store.js";
+import { runAndShow } from "../experiments/experiment-store.js";
 import {
   check,
   methods,
@@ -29,7 +30,7 @@ import {
   useMade,
   Way,
 } from "../recipe/way.js";
-import { addExpert, jobs, project, settings, useAnswer } from "../store.js";
+import { addExpert, attempt, jobs, project, settings, useAnswer } from "../store.js";
 
 const SERVED = "Next, serve it: clients of OpenAI reach it at http://127.0.0.1:8000/v1.";
 const RUN = "Next, run it in llama.cpp, which answers at http://127.0.0.1:8080.";
@@ -193,11 +194,16 @@ const IsThere = ({ what, file, onReplace }: { what: string; file: string; onRepl
 
 function Share({ recipe }: { recipe: string }) {
   const [made, make] = useMade<Output<"recipe.share">>(recipe);
-  const share = (force: boolean) => void make(() => call("recipe.share", { name: recipe, force }));
+  const share = (force: boolean) =>
+    void make(async () => {
+      const found = await call("recipe.share", { name: recipe, force });
+      if (!found.isThere) await call("recipe.picture", { name: recipe, png: await pixelsOf(found.picture) });
+      return found;
+    });
   return (
     <Way
       title="Page to share"
-      text="One HTML file with layers, models, scores and what was gained and lost. It opens anywhere, and has no paths of this machine."
+      text="One HTML file with layers, models, scores and what was gained and lost. It opens anywhere, and has no paths of this machine. Beside it is one picture of the merge, 1200 by 630, which a link to the page is shown with."
       command={["studio", ".", "--share", recipe, "--force"]}
     >
       <Form class="stack" onSubmit={() => share(false)}>
@@ -209,6 +215,7 @@ function Share({ recipe }: { recipe: string }) {
           <a class="button" href={made.url} target="_blank" rel="noopener noreferrer">
             Open the page
           </a>
+          <img class="shared" src={addressOf(made.picture)} alt={`Layers and scores of ${recipe}`} />
         </Made>
       ) : null}
     </Way>
@@ -287,13 +294,7 @@ function Experiment({ recipe }: { recipe: string }) {
       {made?.isThere ? <IsThere what="plan" file={made.file} onReplace={() => void make(true)} /> : null}
       {made && !made.isThere ? (
         <Made of={made} text="Wrote the plan." path={made.file}>
-          <Button
-            text="Run and watch it"
-            onClick={() => {
-              choose(made.plan);
-              location.hash = "#/experiments";
-            }}
-          />
+          <Button text="Run and watch it" onClick={() => void attempt(() => runAndShow(made.plan))} />
         </Made>
       ) : null}
     </Way>

@@ -17,7 +17,9 @@ export async function checkRecipeText(text: string, folder: string): Promise<Che
     const problems = recipeProblems(document.value);
     if (problems.length > 0) {
       const located = problems.map((one) => {
-        return { line: document.lineOf(one.at ?? one.path) ?? null, message: formatProblem(one) };
+        const field = one.path[0] ?? one.unknown ?? null;
+        const line = document.lineOf(one.at ?? one.path) ?? null;
+        return { line, field: field === null ? null : String(field), message: formatProblem(one) };
       });
       return { problems: located, plan: null };
     }
@@ -26,13 +28,17 @@ export async function checkRecipeText(text: string, folder: string): Promise<Che
     } catch (error) {
       if (!(error instanceof LayergraftError)) throw error;
       const { field } = error.where;
-      const line = field === undefined ? null : (document.lineOf(pathOf(field)) ?? null);
-      return { problems: error.reasons.map((message) => ({ line, message })), plan: null };
+      const path = field === undefined ? [] : pathOf(field);
+      const place = {
+        line: field === undefined ? null : (document.lineOf(path) ?? null),
+        field: path[0] === undefined ? null : String(path[0]),
+      };
+      return { problems: error.reasons.map((message) => ({ ...place, message })), plan: null };
     }
   } catch (error) {
     if (!(error instanceof RecipeError)) throw error;
     const located = error.located.length > 0 ? error.located : [{ message: error.message }];
-    return { problems: located.map(({ line = null, message }) => ({ line, message })), plan: null };
+    return { problems: located.map(({ line = null, message }) => ({ line, field: null, message })), plan: null };
   }
 }
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { checkRecipeText } from "./check-recipe.js";
-import { type Context, HANDLERS } from "./operations.js";
+import { MODELS } from "./models.js";
 
 const folder = temporaryFolder();
 
@@ -20,9 +20,13 @@ it.each([
   ["other", [/^the weights of expert \(other\) and base \(base\) look unrelated: /]],
   ["deep", [/^expert \(deep\) has 6 layers, base \(base\) has \d$/]],
 ])("a card says why a model does not fit the base: %s", async (source, problems) => {
-  const context = { project: { folder } } as unknown as Context;
-  const card = await HANDLERS.inspect({ source, base: "base" }, context);
+  const card = await MODELS.card({ folder, source, base: "base" });
   expect(card.problems).toEqual(problems.map((problem) => expect.stringMatching(problem)));
+});
+
+it("a problem of a recipe has its field", async () => {
+  const { problems } = await checkRecipeText("method: swap\ntask: base\nlanguage: 7\nbottum: 2\n", folder);
+  expect(problems.map(({ field }) => field).sort()).toEqual(["bottum", "language"]);
 });
 
 it.each([

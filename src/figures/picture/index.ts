@@ -1,0 +1,1 @@
+export { type MergePicture, mergePicture } from "./merge-picture.js";
