@@ -32,7 +32,8 @@ export function decompose(
       kernels.floats(address, (to - from) * columns).set(values.subarray(from * columns, to * columns));
       each(from, to, address);
     };
-    const squares = values.reduce((total, x) => total + x * x, 0);
+    let squares = 0;
+    for (const x of values) squares += x * x;
     return decomposeExactly(kernels, { rows, columns, squares, read }, (gains) => {
       return Math.min(rank, gains.findLastIndex((gain) => gain > NOTHING ** 2 * (gains[0] ?? 0)) + 1);
     });
@@ -53,10 +54,9 @@ export function product(
   kernels.borrow(() => {
     const panels = new Panels(kernels, rank, columns);
     for (const [r, weight] of weights.entries()) {
-      panels.setVector(
-        r,
-        Float64Array.from(right.subarray(r * columns, (r + 1) * columns), (x) => weight * x),
-      );
+      const scaled = new Float64Array(right.subarray(r * columns, (r + 1) * columns));
+      for (let i = 0; i < columns; i++) scaled[i] = weight * (scaled[i] as number);
+      panels.setVector(r, scaled);
     }
     const [factor, sums] = [kernels.allocate(8 * BATCH * rank), kernels.allocate(8 * BATCH * PANEL)];
     for (let at = 0; at < rows; at += BATCH) {
@@ -101,7 +101,12 @@ const polar = (kernels: Kernels, rows: number, columns: number, values: Float32A
 export const mean = (values: readonly number[], count = values.length) => values.reduce((sum, x) => sum + x, 0) / count;
 
 export function added({ rows, columns }: MatrixSize, all: readonly Float32Array[]): Matrix {
-  const values = Float32Array.from(all[0] ?? [], (_, i) => all.reduce((sum, one) => sum + (one[i] as number), 0));
+  const values = new Float32Array(rows * columns);
+  for (let i = 0; i < values.length; i++) {
+    let sum = 0;
+    for (const one of all) sum += one[i] as number;
+    values[i] = sum;
+  }
   return { rows, columns, values };
 }
 
