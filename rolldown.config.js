@@ -68,7 +68,7 @@ const main = {
         {
           name: verbChunk,
           debugName: "a verb",
-          test: /src\/verbs\/(analyze|analyze-show|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|model|model-fields|neurons|push|revert|score|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify)\.ts$/,
+          test: /src\/verbs\/(analyze|analyze-show|compare|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|model|model-fields|neurons|push|rate|revert|score|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify)\.ts$/,
           includeDependenciesRecursively: false,
         },
         {

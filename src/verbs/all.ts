@@ -1,5 +1,6 @@
 // Every verb that is a value, in the order of the docs.
 import { analyzeVerb } from "./analyze.js";
+import { compareVerb } from "./compare.js";
 import { diffVerb } from "./diff.js";
 import { evalVerb } from "./evaluate.js";
 import { exportVerb } from "./export.js";
@@ -40,4 +41,5 @@ export const VERBS: readonly Verb[] = [
   diffVerb,
   pushVerb,
   evalVerb,
+  compareVerb,
 ] as unknown as readonly Verb[];

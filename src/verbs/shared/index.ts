@@ -2,6 +2,7 @@
 
 export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
+export { compareVerb } from "../compare.js";
 export { diffVerb } from "../diff.js";
 export { type EvaluateControls, evalVerb } from "../evaluate.js";
 export { evaluateTasks, type OpenedBackend, type TaskRunOptions, taskData, tasksOf } from "../evaluate-run.js";
@@ -24,6 +25,7 @@ export {
 } from "../model-fields.js";
 export { neuronsVerb } from "../neurons.js";
 export { pushVerb } from "../push.js";
+export { rateVerb } from "../rate.js";
 export { revertVerb } from "../revert.js";
 export { scoreVerb } from "../score.js";
 export { soupVerb } from "../soup.js";
