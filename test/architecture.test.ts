@@ -107,7 +107,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
   "evaluate/scoring": ["averageRepeats", "turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
-    ...["TASK_FAMILIES", "taskFileOf"],
+    "TASK_FAMILIES",
   ],
   export: ["EXPORT_FORMATS"],
   "export/llama": [],

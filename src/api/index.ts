@@ -1,6 +1,6 @@
 // The public API: exports of `import ... from "layergraft"`.
 
-export type { PlanInput } from "../experiment/index.js";
+export { type PlanInput, type TuneInput, type TuneOptions, type TuneResult, tune } from "../experiment/index.js";
 export {
   type ExperimentProgress,
   type ExperimentResult,

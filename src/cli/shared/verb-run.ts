@@ -3,6 +3,7 @@ import { type Shown, type ShownProgress, shownLines } from "../../figures/index.
 import { type Progress, usageError } from "../../kit/index.js";
 import type { Controls, Located, Noted, Verb, WorkOptions } from "../../verbs/shared/index.js";
 import { asFlag } from "./advice.js";
+import { asTyped } from "./command-name.js";
 import { hubAccess } from "./hub-access.js";
 import { elapsed, hasColors, info, paletteFor, print, printJson, runWithProgress, warn } from "./output.js";
 import { checkPushFlags, printPush, pushResult } from "./push.js";
@@ -32,7 +33,7 @@ export async function carryOut(
     flags,
     ({ onNote, onProgress, clear = () => undefined, ...controls }) => {
       const note = (text: string) => {
-        said.add(text.replace(/^(?:note|warning): /, ""));
+        if (!flags.quiet) said.add(text.replace(/^(?:note|warning): /, ""));
         onNote?.(withFlags(verb, text));
       };
       const update = (progress: Progress) => {
@@ -126,8 +127,10 @@ async function runPlan(verb: Verb, { input, ...places }: Located<Input>, flags: 
   for (const note of flags.json ? notes : []) info(flags, `note: ${note}`);
   for (const warning of warnings) warn(warning);
   for (const line of plan.closing?.(planned, input) ?? []) if (!flags.json) info(flags, withFlags(verb, line));
+  plan.refuse?.(planned, input);
 }
 
 function linesOf(shown: readonly Shown[], stream: NodeJS.WriteStream): string[] {
-  return shownLines(shown, { palette: paletteFor(stream), hasColours: hasColors(stream) });
+  const typed = shown.map((one) => (one.kind === "text" ? { ...one, lines: one.lines.map(asTyped) } : one));
+  return shownLines(typed, { palette: paletteFor(stream), hasColours: hasColors(stream) });
 }

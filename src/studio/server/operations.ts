@@ -5,6 +5,7 @@ import { MINIATURE_MODELS, writeExample } from "../../demo/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
+import { loadVerb, loadVerbs } from "../../experiment/verbs/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { digestOf, exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
 import { LayergraftError, OutputError, usageError } from "../../kit/index.js";
@@ -12,11 +13,11 @@ import { loadYaml } from "../../kit/settings/index.js";
 import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { parseMergekit } from "../../merge/mergekit/index.js";
-import { callVerb, checkInput, rateVerb, tasksOf, VERBS } from "../../verbs/shared/index.js";
+import { callVerb, checkInput, rateVerb, tasksOf } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
-import { verbCalled, verbReference } from "../jobs/verbs.js";
+import { verbReference } from "../jobs/verbs.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import { fileOf, type ProjectFolder, recipeFile } from "../project/project.js";
 import {
@@ -87,7 +88,7 @@ export const HANDLERS: Handlers = {
   inspect: (input, { models }) => models.ask("card", input),
   fingerprints: (input, { models }) => models.ask("fingerprints", input),
   methods: () => ({ methods: methodReferences() }),
-  verbs: () => ({ verbs: VERBS.map(verbReference) }),
+  verbs: async () => ({ verbs: (await loadVerbs()).map(verbReference) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   "recipe.write": ({ name, text, version }, { project }) => project.writeRecipe(name, text, version),
   async "recipe.rename"({ name, to }, { project }) {
@@ -156,7 +157,7 @@ export const HANDLERS: Handlers = {
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
   async "job.start"({ kind, input }, { jobs, models }) {
-    if (kind === "verb") checkInput(verbCalled(input.verb), input.input);
+    if (kind === "verb") checkInput(await loadVerb(input.verb), input.input);
     const shown = SOURCES[kind]?.(input as never);
     const fingerprints = shown && models.ask("fingerprints", { sources: shown });
     return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);

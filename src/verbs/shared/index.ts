@@ -1,6 +1,5 @@
 // What the command line takes of the verbs beside the public API: their parts, to show a plan before it is carried out.
 
-export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
 export { compareVerb } from "../compare.js";
 export { diffVerb } from "../diff.js";
@@ -44,6 +43,7 @@ export {
   type Located,
   type Noted,
   type Verb,
+  type VerbOptions,
   verbFields,
   verbFunction,
   verbJsonSchema,
