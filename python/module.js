@@ -170,7 +170,10 @@ class Results {
 
 /** @returns {Promise<Record<string, string>>} files by their paths in the wheel */
 export async function pythonModule() {
-  const [{ VERBS, verbJsonSchema }, library] = await Promise.all([load("verbs/shared/index.js"), load("index.js")]);
+  const [{ verbJsonSchema }, { loadVerbs }, library] = await Promise.all(
+    ["verbs/shared/index.js", "experiment/verbs/index.js", "index.js"].map(load),
+  );
+  const all = await loadVerbs();
   const entry = join(ROOT, "dist/index.d.ts");
   const program = ts.createProgram([entry], {
     module: ts.ModuleKind.NodeNext,
@@ -192,10 +195,10 @@ export async function pythonModule() {
   const results = new Results(checker);
   /** @type {Map<string, string>} */
   const inputs = new Map();
-  const functions = VERBS.map((/** @type {any} */ verb) =>
+  const functions = all.map((/** @type {any} */ verb) =>
     functionOf(verb, verbJsonSchema(verb), exported.get(verb.function ?? verb.name), results, inputs),
   );
-  const names = VERBS.flatMap((/** @type {any} */ verb) => {
+  const names = all.flatMap((/** @type {any} */ verb) => {
     const name = snake(verb.function ?? verb.name);
     return verb.streams ? [name, `${name}_stream`] : [name];
   });

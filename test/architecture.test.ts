@@ -98,31 +98,33 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
   "merge/extract": [],
   "merge/output": ["cloneFile", "pushLines"],
   evaluate: [
-    ...["HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
+    ...["HUB_SCORES", "SCORE_FORMATS", "comparisonLines"],
     ...["ownPrompt", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
-    ...["scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
+    ...["scoreTexts", "sharedPrompt", "sharedPrompts", "together"],
   ],
   // What is found in results that are there.
   "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "leadOf"],
   "evaluate/scoring": ["averageRepeats", "turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
-    ...["TASK_FAMILIES", "taskFileOf"],
+    "TASK_FAMILIES",
   ],
   export: ["EXPORT_FORMATS"],
   "export/llama": [],
 };
 
-/** What verbs that are not values yet leave to files: a verb that becomes one takes its names away here. */
+/** What files call by themselves, each for a reason. */
 const LEFT: Readonly<Record<string, readonly string[]>> = {
-  "cli/commands/compare-command.ts": ["compareResults", "ratingPage", "tallyRatings"],
+  // It looks at the installation, and completes it.
   "cli/commands/doctor-command.ts": ["installLlama", "loadLibrary"],
+  // Another form of the result, which --format chooses.
   "cli/commands/eval-command.ts": ["writeHubScores"],
+  // Before the work of another verb, whose result is to be pushed.
   "cli/shared/push.ts": ["checkPush"],
+  // Keeps a model open for the next step, where a verb closes it.
   "experiment/steps/model-pool.ts": ["modelBackend", "openLlama", "openServed"],
-  "studio/server/evaluations.ts": ["compareResults", "loadLibrary"],
-  "studio/server/operations.ts": ["openTasks", "ratingPage", "tallyRatings"],
-  "studio/server/project-finding.ts": ["compareResults", "together"],
+  // Whether llama.cpp can be chosen.
+  "studio/server/evaluations.ts": ["loadLibrary"],
 };
 
 test("commands, the studio and steps of experiments call verbs in place of what these orchestrate", () => {

@@ -70,6 +70,8 @@ export interface Planning<Input, Planned> {
   json?(planned: Planned, input: Input): unknown;
   /** Lines on stderr at the end. */
   closing?(planned: Planned, input: Input): readonly string[];
+  /** Throws what keeps the plan from being carried out, after it is printed. */
+  refuse?(planned: Planned, input: Input): void;
 }
 
 /** A file that has the input of a verb. Flags are called as its fields, have values as text, and override it. */
@@ -223,13 +225,18 @@ export const verbFunction =
   (input: z.input<Schema>, options: VerbOptions<P> & WorkOptions = {}): Promise<Result> =>
     callVerb(verb, input, options);
 
+/** By their verb, as reading a schema of training data takes 30 ms. */
+const fieldsOf = new WeakMap<object, readonly SchemaField[]>();
+
 /** The fields that a verb takes, for flags, forms and tables, in the order of the schema. */
-export function verbFields({
-  schema,
-  closed = Object.keys(schema.shape),
-}: Pick<Verb, "schema" | "closed">): SchemaField[] {
+export function verbFields(verb: Pick<Verb, "schema" | "closed">): readonly SchemaField[] {
+  const known = fieldsOf.get(verb);
+  if (known) return known;
+  const { schema, closed = Object.keys(schema.shape) } = verb;
   const fields = schemaFields(schema, { closed });
-  return fields.filter(({ name }) => !fields.some((other) => other.name.startsWith(`${name}.`)));
+  const found = fields.filter(({ name }) => !fields.some((other) => other.name.startsWith(`${name}.`)));
+  fieldsOf.set(verb, found);
+  return found;
 }
 
 /** What a verb takes, as JSON Schema (draft 2020-12). */

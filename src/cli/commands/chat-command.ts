@@ -16,7 +16,8 @@ import {
 } from "../../verbs/shared/index.js";
 import { withEngine } from "../shared/model-flags.js";
 import { type CommonOptions, info, paletteFor, print } from "../shared/output.js";
-import { fieldsIn, withFields } from "../shared/verb-command.js";
+import { withFields } from "../shared/verb-flags.js";
+import { fieldsIn } from "../shared/verb-input.js";
 
 const FIELDS = {
   name: "chat",

@@ -38,7 +38,8 @@ import {
   withWorkOptions,
 } from "../shared/output.js";
 import { withPushOptions } from "../shared/push.js";
-import { callByFlags, withVerbFlags } from "../shared/verb-command.js";
+import { callByFlags } from "../shared/verb-command.js";
+import { withVerbFlags } from "../shared/verb-flags.js";
 
 const ACTIONS = ["run", "resume", "status", "report", "export"] as const;
 type Action = (typeof ACTIONS)[number];

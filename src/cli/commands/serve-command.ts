@@ -21,7 +21,8 @@ import {
   readKey,
   runWithProgress,
 } from "../shared/output.js";
-import { fieldsIn, withFields } from "../shared/verb-command.js";
+import { withFields } from "../shared/verb-flags.js";
+import { fieldsIn } from "../shared/verb-input.js";
 
 const { generationConfig } = samplingFields(0);
 const FIELDS = {

@@ -5,7 +5,7 @@ import type { RecipeInput } from "../../merge/index.js";
 import { mergeVerb, type Verb } from "../../verbs/shared/index.js";
 import type { WorkOptions } from "./output.js";
 import type { PushFlags } from "./push.js";
-import { carryOut, planMissingOut } from "./verb-command.js";
+import { carryOut, planMissingOut } from "./verb-run.js";
 
 export interface MergeOptions extends WorkOptions, PushFlags {
   readonly out?: string;

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { type ExperimentProgress, runExperiment } from "../../experiment/report/index.js";
+import { loadVerb } from "../../experiment/verbs/index.js";
 import { usageError } from "../../kit/index.js";
 import { pageData } from "../../merge/analysis/index.js";
 import { exportModel, merge, push, suggest } from "../../verbs/index.js";
@@ -10,7 +11,7 @@ import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress, Written } from "../protocol/index.js";
 import { evaluateModels, problemOf, scoreSuggestions } from "./evaluate.js";
-import { runVerb, verbCalled } from "./verbs.js";
+import { runVerb } from "./verbs.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -48,7 +49,7 @@ export type Work<K extends JobKind> = (
 ) => Promise<Result<K>>;
 
 export const KINDS: { readonly [K in JobKind]: Work<K> } = {
-  verb: ({ verb, input, ...how }, place, controls) => runVerb(verbCalled(verb), input, how, place, controls),
+  verb: async ({ verb, input, ...how }, place, controls) => runVerb(await loadVerb(verb), input, how, place, controls),
   async analyze({ base, experts }, { project, folder }, controls) {
     const named = Object.fromEntries(experts.map(({ name, source }) => [name, source]));
     const input = checkInput(analyzeVerb, { base, experts: named, out: join(folder, ANALYSIS) });

@@ -1,16 +1,8 @@
 // Verbs as the page has them: their forms, and the job that runs any of them.
 import { plainFigures } from "../../figures/index.js";
-import { usageError } from "../../kit/index.js";
-import { callVerb, checkInput, VERBS, type Verb, verbFields } from "../../verbs/shared/index.js";
+import { callVerb, checkInput, type Verb, verbFields } from "../../verbs/shared/index.js";
 import type { VerbFound, VerbReference } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
-
-/** @throws LayergraftError code `usage` if there is no such verb */
-export function verbCalled(name: string): Verb {
-  const found = VERBS.find((verb) => verb.name === name);
-  if (!found) throw usageError(`There is no command ${name}. Load the page again.`);
-  return found;
-}
 
 /** What the page makes a form of. */
 export const verbReference = (verb: Verb): VerbReference => ({

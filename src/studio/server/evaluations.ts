@@ -4,7 +4,6 @@ import { readdir, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { compareFinding } from "../../evaluate/findings/index.js";
 import {
-  compareResults,
   ownPrompt,
   readResults,
   readSamples,
@@ -18,6 +17,7 @@ import { loadLibrary } from "../../export/llama/index.js";
 import { findingText } from "../../figures/index.js";
 import { isFile, readBounded, staysIn } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError, messageOf, own, usageError } from "../../kit/index.js";
+import { callVerb, compareVerb } from "../../verbs/shared/index.js";
 import { EVALUATIONS, giveResult, noteOf, shownScore } from "../jobs/evaluate.js";
 import { fingerprintsOf } from "../models/fingerprints.js";
 import { readSettings, yamlFiles } from "../project/project.js";
@@ -140,7 +140,7 @@ export async function compareEvaluations(
   project: string,
 ): Promise<ResultComparison> {
   const folders = [first, second].map((name) => folderOf(project, name));
-  const { tasks, skipped } = await compareResults({ results: folders });
+  const { tasks, skipped } = await callVerb(compareVerb, { results: folders });
   const ids = await Promise.all(tasks.map(({ task }) => commonItems(folders, task)));
   return {
     tasks: tasks.map(({ task, title, protocol, comparisons }, i) => ({

@@ -3,9 +3,9 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { MINIATURE_MODELS, writeExample } from "../../demo/index.js";
 import { openModelSource } from "../../engine/index.js";
-import { ratingPage, tallyRatings, tallyVerdict } from "../../evaluate/index.js";
-import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
+import { readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
+import { loadVerb, loadVerbs } from "../../experiment/verbs/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { digestOf, exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
 import { LayergraftError, OutputError, usageError } from "../../kit/index.js";
@@ -13,11 +13,11 @@ import { loadYaml } from "../../kit/settings/index.js";
 import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { parseMergekit } from "../../merge/mergekit/index.js";
-import { checkInput, VERBS } from "../../verbs/shared/index.js";
+import { callVerb, checkInput, rateVerb, tasksOf } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
-import { verbCalled, verbReference } from "../jobs/verbs.js";
+import { verbReference } from "../jobs/verbs.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import { fileOf, type ProjectFolder, recipeFile } from "../project/project.js";
 import {
@@ -88,7 +88,7 @@ export const HANDLERS: Handlers = {
   inspect: (input, { models }) => models.ask("card", input),
   fingerprints: (input, { models }) => models.ask("fingerprints", input),
   methods: () => ({ methods: methodReferences() }),
-  verbs: () => ({ verbs: VERBS.map(verbReference) }),
+  verbs: async () => ({ verbs: (await loadVerbs()).map(verbReference) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   "recipe.write": ({ name, text, version }, { project }) => project.writeRecipe(name, text, version),
   async "recipe.rename"({ name, to }, { project }) {
@@ -105,7 +105,7 @@ export const HANDLERS: Handlers = {
     const planPath = `${name}${grid ? ".map" : ""}.plan.yaml`;
     const file = join(project.folder, planPath);
     // A plan with a task that is not one could not run.
-    await openTasks([/\.ya?ml$/i.test(task) ? resolve(project.folder, task) : task]);
+    await tasksOf({ tasks: [/\.ya?ml$/i.test(task) ? resolve(project.folder, task) : task] });
     if (!force && (await exists(file))) return { file, plan: planPath, isThere: true };
     const planned = yamlText(plan);
     parsePlan(planned);
@@ -157,7 +157,7 @@ export const HANDLERS: Handlers = {
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
   async "job.start"({ kind, input }, { jobs, models }) {
-    if (kind === "verb") checkInput(verbCalled(input.verb), input.input);
+    if (kind === "verb") checkInput(await loadVerb(input.verb), input.input);
     const shown = SOURCES[kind]?.(input as never);
     const fingerprints = shown && models.ask("fingerprints", { sources: shown });
     return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);
@@ -174,16 +174,20 @@ export const HANDLERS: Handlers = {
   "evaluation.compare": (input, { project }) => compareEvaluations(input, project.folder),
   "evaluation.finding": (input, { project }) => findingOf(input, project.folder),
   async "evaluation.rate"({ first, second }, { project, reports }) {
-    const { page, pairs } = await ratingPage([folderOf(project.folder, first), folderOf(project.folder, second)]);
     const file = await fileOf(project.folder, "ratings", `${digestOf(`${first} ${second}`).slice(0, 12)}.html`);
     await mkdir(dirname(file), { recursive: true });
-    await writeFileAtomically(file, page);
-    return { file, url: reports.urlOf(file, "download"), pairs };
+    const results = [first, second].map((name) => folderOf(project.folder, name));
+    const { page } = await callVerb(rateVerb, { results, page: file }, { force: true });
+    return { file, url: reports.urlOf(file, "download"), pairs: page?.pairs ?? 0 };
   },
   async "evaluation.tally"({ first, second, names, saved }, { project }) {
-    const results = [folderOf(project.folder, first), folderOf(project.folder, second)] as const;
-    const tallies = await tallyRatings(results, { "The file": saved });
-    return { sentences: tallies.map((tally) => `${tally.task}: ${tallyVerdict(tally, names)}`) };
+    const results = [first, second].map((name) => folderOf(project.folder, name));
+    const { tallies = [] } = await callVerb(rateVerb, {
+      results,
+      ratings: [typeof saved === "string" ? {} : saved],
+      names,
+    });
+    return { sentences: tallies.map(({ sentence }) => sentence) };
   },
   "evaluation.matrix": (input, { project }) => matrixOf(input, project.folder),
   "evaluation.items": (input, { project }) => itemsOf(input, project.folder),

@@ -1,10 +1,11 @@
 // What a recipe's result shows against everything else in its project that was asked the same.
 import { basename, dirname, join } from "node:path";
 import { findingAbout, leadOf } from "../../evaluate/findings/index.js";
-import { compareResults, type MethodComparison, together } from "../../evaluate/index.js";
+import { type MethodComparison, together } from "../../evaluate/index.js";
 import { turned } from "../../evaluate/scoring/index.js";
 import { type Finding, findingText } from "../../figures/index.js";
 import { RecipeError, usageError } from "../../kit/index.js";
+import { callVerb, compareVerb } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { readSettings } from "../project/project.js";
 import type { Evaluation, Input, Output } from "../protocol/index.js";
@@ -79,7 +80,7 @@ async function comparedWith(own: Evidence, others: readonly Evidence[]) {
 /** Undefined if they were not asked the same. */
 async function compare(own: Evidence, against: Evidence): Promise<MethodComparison | undefined> {
   try {
-    const { tasks } = await compareResults({ results: [own.folder, against.folder] });
+    const { tasks } = await callVerb(compareVerb, { results: [own.folder, against.folder] });
     const { comparisons = [] } = tasks.find(({ task }) => task === own.score.task) ?? {};
     const found = comparisons.find(({ title }) => title === own.score.metric);
     // The merge is the first of the comparison, and the second of what is said.

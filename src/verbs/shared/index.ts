@@ -1,7 +1,7 @@
 // What the command line takes of the verbs beside the public API: their parts, to show a plan before it is carried out.
 
-export { VERBS } from "../all.js";
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
+export { compareVerb } from "../compare.js";
 export { diffVerb } from "../diff.js";
 export { type EvaluateControls, evalVerb } from "../evaluate.js";
 export { evaluateTasks, type OpenedBackend, type TaskRunOptions, taskData, tasksOf } from "../evaluate-run.js";
@@ -24,6 +24,7 @@ export {
 } from "../model-fields.js";
 export { neuronsVerb } from "../neurons.js";
 export { pushVerb } from "../push.js";
+export { rateVerb } from "../rate.js";
 export { revertVerb } from "../revert.js";
 export { scoreVerb } from "../score.js";
 export { soupVerb } from "../soup.js";
@@ -42,6 +43,7 @@ export {
   type Located,
   type Noted,
   type Verb,
+  type VerbOptions,
   verbFields,
   verbFunction,
   verbJsonSchema,
