@@ -314,14 +314,18 @@ def ${snake(name)}_stream(
 ${[...first.map(parameter), "    *,", ...[...rest, ...options].map(parameter)].join("\n")}
 ) -> Iterator[str]:
     """Parts of the text as they are made. Arguments are those of \`${snake(name)}\`; leaving the loop ends the work."""
-    return stream(${quote(verb.name)}, {${entries([...first, ...rest])}}, {${entries(options)}})
+    given = {${entries([...first, ...rest])}}
+    options = {${entries(options)}}
+    return stream(${quote(verb.name)}, given, options)
 `
     : "";
   return `def ${snake(name)}(
 ${[...first.map(parameter), "    *,", ...[...rest, ...options].map(parameter), "    on_progress: OnProgress | bool | None = None,"].join("\n")}
 ) -> ${type}:
 ${docstring(text, "    ")}
-    return cast(${quote(type)}, call(${quote(verb.name)}, {${entries([...first, ...rest])}}, {${entries(options)}}, on_progress))
+    given = {${entries([...first, ...rest])}}
+    options = {${entries(options)}}
+    return cast(${quote(type)}, call(${quote(verb.name)}, given, options, on_progress))
 ${stream}`;
 }
 

@@ -125,6 +125,8 @@ export interface MergeExport {
 /** A merged model that was written. */
 export interface MergeResult extends ExecuteResult, Noted {
   readonly summary: PlanSummary;
+  /** Seconds that planning and writing took, without what follows the merge. */
+  readonly seconds: number;
   /** With `eval`: the scores of the merge and of the models that it is of. */
   readonly evaluation?: MergeEvaluation;
   /** With `export`: the file. */
@@ -205,6 +207,7 @@ function mergingVerb<Schema extends z.ZodObject>({
       force: "replace an existing output or interrupted run",
     },
     async run(given, controls) {
+      const start = performance.now();
       const input = given as Input;
       const { force, threads, memory, signal, onProgress, onPlan } = controls;
       // What is complete stays where stages follow, so that the same command goes through those that are missing.
@@ -223,12 +226,13 @@ function mergingVerb<Schema extends z.ZodObject>({
       const stages = await stagesOf(first, input, out, planning);
       onPlan?.({ ...first, following: stages?.lines ?? [] });
       const written = await plan.write({ ...execution, threads, memory, signal, onProgress });
+      const seconds = (performance.now() - start) / 1000;
       const followed = await stages?.run();
       const data = plan.toJSON();
       const isOwned = data.measurements.some(({ kind }) => kind === "ownership") && !written.alreadyComplete;
       return {
         ...written,
-        summary: plan.summary,
+        ...{ summary: plan.summary, seconds },
         ...(isOwned
           ? { ownership: named(measuredOwnership(data, new Map(Object.entries(written.measured))), data) }
           : {}),
@@ -243,13 +247,13 @@ function mergingVerb<Schema extends z.ZodObject>({
         warnings: [...warnings, ...written.warnings, ...(followed?.warnings ?? [])],
       };
     },
-    show: (result, input, seconds) => [
+    show: (result, input) => [
       ...(result.ownership ? ([{ kind: "strip", layers: result.ownership }] as const) : []),
       ...(result.evaluation ? showEvaluation(result.evaluation) : []),
       {
         kind: "text",
         lines: [
-          wroteLine(result, result.summary, (input as Input).out, seconds),
+          wroteLine(result, result.summary, (input as Input).out, result.seconds),
           ...(result.exported ? [`Wrote ${result.exported.out}: ${formatBytes(result.exported.bytes)}`] : []),
         ],
       },
@@ -275,7 +279,7 @@ function mergingVerb<Schema extends z.ZodObject>({
       flags: { ...FLAGS, ...flags },
       writes: "the model",
       plansFirst: true,
-      json: ({ summary, ...result }, seconds) => ({ ...result, seconds, summary }),
+      json: ({ summary, ...result }) => ({ ...result, summary }),
       closing: ({ alreadyComplete }, given) => {
         const { out, allowCode } = given as Input & { allowCode?: boolean };
         return [

@@ -179,11 +179,12 @@ export interface FlagSpelling {
 /** Names of the options that do not belong into an input. */
 const OPTIONS = ["signal", "onProgress", "onNote", "folder", "hub", "threads", "memory", "force", "resume"];
 
-type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven">;
+type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven"> &
+  Partial<Pick<Verb<Schema>, "function">>;
 
 /** A verb's input, checked. @throws RecipeError with every problem */
 export function checkInput<Schema extends z.ZodObject>(
-  { name, schema, check: own, asGiven }: Checkable<Schema>,
+  { name, function: called = name, schema, check: own, asGiven }: Checkable<Schema>,
   input: unknown,
 ): z.output<Schema> {
   if (own) return own(input);
@@ -198,7 +199,7 @@ export function checkInput<Schema extends z.ZodObject>(
       ),
     };
   };
-  const checked = checkSettings(input, { kind: `input of ${name}`, check });
+  const checked = checkSettings(input, { kind: `input of ${called}`, check });
   return asGiven ? (input as z.output<Schema>) : checked;
 }
 

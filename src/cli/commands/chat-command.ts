@@ -65,6 +65,14 @@ export function add(program: Command): void {
       info(flags, HELP);
       const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: "> " });
       let answering: AbortController | undefined;
+      // What is piped ends before its last line is answered; newer versions of Node.js refuse to prompt after that.
+      let isOpen = true;
+      lines.once("close", () => {
+        isOpen = false;
+      });
+      const ask = () => {
+        if (isOpen && !signal.aborted) lines.prompt();
+      };
       lines.on("SIGINT", () => (answering ? answering.abort() : lines.close()));
       // SIGTERM, and Ctrl-C where the terminal is not this process's own.
       const stop = () => {
@@ -73,12 +81,12 @@ export function add(program: Command): void {
       };
       if (signal.aborted) stop();
       else signal.addEventListener("abort", stop, { once: true });
-      lines.prompt();
+      ask();
       for await (const line of lines) {
         if (line.trim() === "") break;
         if (line.trim() === "/new") {
           messages = [...opening];
-          lines.prompt();
+          ask();
           continue;
         }
         messages.push({ role: "user", content: line });
@@ -97,7 +105,7 @@ export function add(program: Command): void {
               flags,
               `The conversation fills the context of ${engine.contextLength} tokens. Start a new one with /new.`,
             );
-            lines.prompt();
+            ask();
             continue;
           }
           const [reply] = await engine.generate([tokens], {
@@ -116,7 +124,7 @@ export function add(program: Command): void {
         }
         answering = undefined;
         messages.push({ role: "assistant", content: answer });
-        if (!signal.aborted) lines.prompt();
+        ask();
       }
       lines.close();
       if (signal.aborted) throw new CancelledError("stopped before the end");

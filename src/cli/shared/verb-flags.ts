@@ -1,4 +1,5 @@
 // The flags, arguments and help of a verb.
+import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { Command } from "commander";
 import { Argument, InvalidArgumentError, Option } from "commander";
@@ -213,5 +214,8 @@ function parseWeighted(text: string, earlier: readonly object[] = []): readonly 
   const equals = text.lastIndexOf("=");
   const weight = equals > 0 && equals < text.length - 1 ? Number(text.slice(equals + 1)) : Number.NaN;
   if (text === "" || text.endsWith("=")) throw new InvalidArgumentError("It must be SOURCE or SOURCE=WEIGHT.");
+  const isThere = (source: string) => source.split("+").every((part) => existsSync(part));
+  if (equals > 0 && Number.isNaN(weight) && isThere(text.slice(0, equals)) && !isThere(text))
+    throw new InvalidArgumentError(`${text.slice(equals + 1)} is not a number.`);
   return [...earlier, Number.isFinite(weight) ? { model: text.slice(0, equals), weight } : { model: text }];
 }

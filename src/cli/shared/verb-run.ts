@@ -122,8 +122,12 @@ async function runPlan(verb: Verb, { input, ...places }: Located<Input>, flags: 
   if (!plan) return;
   const planned = await runPlanned(verb, { input, ...places }, flags);
   const { notes = [], warnings = [] } = Object(planned) as Partial<Noted>;
-  if (flags.json) printJson(plan.json ? plan.json(planned, input) : planned);
+  const pushed = verb.terminal.pushed === undefined ? undefined : (flags.push as string | undefined);
+  const to = pushed === undefined ? {} : { push: { name: pushed, private: flags.private === true } };
+  if (flags.json) printJson({ ...Object(plan.json ? plan.json(planned, input) : planned), ...to });
   else print(linesOf(plan.show(planned, input), process.stdout));
+  if (pushed !== undefined && !flags.json)
+    print([`then push to ${pushed}${flags.private === true ? " (private)" : ""}`]);
   for (const note of flags.json ? notes : []) info(flags, `note: ${note}`);
   for (const warning of warnings) warn(warning);
   for (const line of plan.closing?.(planned, input) ?? []) if (!flags.json) info(flags, withFlags(verb, line));

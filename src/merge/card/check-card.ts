@@ -8,7 +8,16 @@ import { PlannedComparison, type RecipeCheck } from "./compare-recipe.js";
 import type { TensorCheck } from "./judge-tensor.js";
 import { type Better, findBetter, isGiven } from "./other-recipes.js";
 import { compareDraws, isRandom, type RandomCheck } from "./random-method.js";
-import { type Card, type CardRecipe, mapNames, named, namesIn, type RefusedBlock, readCard } from "./read-card.js";
+import {
+  type Card,
+  type CardRecipe,
+  mapNames,
+  named,
+  namesIn,
+  type Places,
+  type RefusedBlock,
+  readCard,
+} from "./read-card.js";
 import type { Certainty, SampleSettings } from "./sample.js";
 
 /** What a card is worth, the best first. */
@@ -98,6 +107,8 @@ export interface CardOptions extends StreamOptions, SampleSettings {
   /** Folder that a relative path starts from. */
   readonly folder?: string | undefined;
   readonly hub?: HubAccess | undefined;
+  /** Folders of models that the card names, by its names for them. */
+  readonly places?: Places | undefined;
   /** Models that may be the base besides those that the card names. */
   readonly bases?: readonly string[] | undefined;
   /** Called with what is planned before weights are compared; what it throws ends the check. */
@@ -140,9 +151,9 @@ class CardChecker {
   }
 
   async prepare(model: string) {
-    const { hub, folder } = this.#options;
+    const { hub, folder, places } = this.#options;
     const published = await openCheckpoint(model, { hub, ...(folder === undefined ? {} : { base: folder }) });
-    const card = await readCard(published.folder, hub);
+    const card = await readCard(published.folder, hub, places);
     const prepared: Prepared[] = [];
     for (const one of card.recipes) prepared.push(await this.#prepare(one, published));
     const commit = hubPlace(published.folder)?.commit ?? null;

@@ -131,7 +131,7 @@ ${load}
 \`\`\`
 
 \`\`\`sh
-${commandLine`generate ${source} --prompt ${"Habari"}`}
+${commandLine`generate ${source} --prompt ${"Hello"}`}
 ${commandLine`serve ${source}`}
 \`\`\`
 `;
