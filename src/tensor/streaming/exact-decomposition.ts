@@ -22,9 +22,11 @@ export function exactKernelBytes({ rows, columns }: Pick<RowSource, "rows" | "co
     const most = Math.max(batch + 8 * rows ** 2, eigenBytes(rows), 8 * rank * (rows + PANEL));
     return 8 * rows * columns + most;
   }
-  const products = 8 * ((columns * (columns + PANEL)) / 2 + PANEL * BATCH);
-  return batch + Math.max(products, eigenBytes(columns), 8 * rank * (columns + BATCH));
+  return batch + Math.max(productsBytes(columns), eigenBytes(columns), 8 * rank * (columns + BATCH));
 }
+
+/** Bytes that `columnProducts` takes of the memory of kernels. */
+export const productsBytes = (columns: number) => 8 * ((columns * (columns + PANEL)) / 2 + PANEL * BATCH);
 
 const rootsOf = (values: Float64Array, rank: number) =>
   Array.from(values.subarray(0, rank), (gain) => Math.sqrt(Math.sqrt(gain)));
@@ -54,7 +56,7 @@ function fromColumns(kernels: Kernels, matrix: RowSource, choose: (gains: Float6
 }
 
 /** A^T A [columns, columns] */
-function columnProducts(kernels: Kernels, batches: RowBatches, columns: number): Float64Array {
+export function columnProducts(kernels: Kernels, batches: RowBatches, columns: number): Float64Array {
   return kernels.borrow(() => {
     // Blocks [width of p, width of q] for panels p <= q.
     const blocks = Array.from({ length: batches.panels }, (_, p) =>
