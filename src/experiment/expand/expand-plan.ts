@@ -20,7 +20,7 @@ import type { Configuration, ExperimentPlan, ExpertGroup, Merge, PlannedMerge } 
 import { decidingTasks, tasksFor } from "../plan/plan-tasks.js";
 import { maskOf } from "../plan/training-runs.js";
 import { type SearchOutcome, searchGroup } from "../search/search.js";
-import { type AnalyzeStep, type Json, type Step, stepKey } from "../steps/step.js";
+import { type AnalyzeStep, type Json, type Step, stepKey, type TaskItems, type TaskRequest } from "../steps/step.js";
 import { describeRefusals, type Selection, selectCheckpoints } from "./choose-checkpoints.js";
 import type { Facts, Results } from "./facts.js";
 import {
@@ -211,7 +211,8 @@ class Expander {
     return runs.flatMap(({ step }) => {
       const last = this.#results.trained(step.key)?.at(-1);
       if (last) return [checkpointModel(step.name, group, this.#plan, step, last)];
-      this.#steps.wait(`scores of ${step.name}`, tasks.length, { of: canonicalJson([step.key, tasks]) });
+      const [of, items] = [canonicalJson([step.key, tasks]), this.#steps.itemsOf(tasks)];
+      this.#steps.wait(`scores of ${step.name}`, tasks.length, { of, items });
       return [];
     });
   }
@@ -272,12 +273,35 @@ class Expander {
   /** Notes the scores of models that are not known yet, like `known`. */
   #waitForScores(merge: PlannedMerge, unknown: number, known: MergeModel | undefined): void {
     const plan = this.#plan;
-    const future = { kind: "merge", languages: known?.languages ?? this.#base.languages.slice(0, 1) } as const;
+    const languages = known?.languages ?? this.#base.languages.slice(0, 1);
+    const future = { kind: "merge", languages, merge } as const;
     // If there is a search, the deciding tasks come first; it adds what is reported.
     const hasChoice = !merge.controlOf && isSearched(merge);
-    const tasks = hasChoice ? decidingTasks(future, plan) : tasksFor(future, plan);
+    const all = tasksFor(future, plan);
+    const deciding = decidingTasks(future, plan);
+    const tasks = hasChoice ? deciding : all;
     const more = isAdaptive(merge, plan.search) ? mostEvaluated(merge, plan.search) / merge.all.length : 1;
-    this.#steps.wait(`scores of ${merge.name}`, Math.ceil(unknown * more) * tasks.length);
+    const models = Math.ceil(unknown * more);
+    const items = hasChoice ? this.#searchedItems(merge, models, { all, deciding }) : this.#steps.itemsOf(all, models);
+    this.#steps.wait(`scores of ${merge.name}`, models * tasks.length, { items });
+  }
+
+  /** Items of a search over so many models, and of what is reported: the default and another one of each pair. */
+  #searchedItems(
+    merge: PlannedMerge,
+    models: number,
+    { all, deciding }: Readonly<Record<"all" | "deciding", readonly TaskRequest[]>>,
+  ): TaskItems[] {
+    const { choose_on, share } = this.#plan.search;
+    const seen = choose_on === "test" ? 1 : share;
+    const reported = (2 * models) / Math.max(2, merge.all.length);
+    const isDeciding = new Set(deciding.map(({ task }) => task));
+    const others = all.filter(({ task }) => !isDeciding.has(task));
+    return [
+      ...this.#steps.itemsOf(deciding, models, seen),
+      ...this.#steps.itemsOf(deciding, reported, 1 - seen),
+      ...this.#steps.itemsOf(others, reported),
+    ];
   }
 
   /** With a name that no other model has: reports find models by name, and a merge may have any name. */

@@ -97,6 +97,12 @@ export interface Runner {
   readonly chat_template_kwargs?: Readonly<Record<string, Json>>;
 }
 
+/** How many items of a task. */
+export interface TaskItems {
+  readonly task: string;
+  readonly count: number;
+}
+
 export interface EvaluateStep extends StepFields, Runner {
   readonly kind: "evaluate";
   readonly key: string;
