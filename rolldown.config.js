@@ -68,7 +68,7 @@ const main = {
         {
           name: verbChunk,
           debugName: "a verb",
-          test: /src\/verbs\/(analyze|analyze-show|compare|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|model|model-fields|neurons|push|rate|revert|score|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify|tune)\.ts$/,
+          test: /src\/verbs\/(analyze|analyze-show|compare|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|model|model-fields|neurons|push|rate|revert|score|serve-takes|chat|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify|tune)\.ts$/,
           includeDependenciesRecursively: false,
         },
         {

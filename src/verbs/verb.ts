@@ -124,6 +124,12 @@ export interface Verb<
   readonly terminal: Terminal<z.output<Schema>, Result, P>;
 }
 
+/** What a command that is no verb takes: it holds a conversation, or runs until it is stopped. */
+export interface Takes<Schema extends z.ZodObject = z.ZodObject>
+  extends Pick<Verb<Schema>, "name" | "description" | "schema" | "options"> {
+  readonly terminal: Pick<Verb["terminal"], "positional" | "groups" | "flags">;
+}
+
 /** What only the command line needs of a verb. Its words, and those of help and notes, have fields in backticks, for their flags. */
 export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
   /** The flags by the title of their group in the help: fields, names of `WorkOptions`, `dryRun` and `push`. */

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import type { Progress } from "../../kit/index.js";
-import type { Located, Noted, Verb } from "../../verbs/shared/index.js";
+import type { Located, Noted, Takes, Verb } from "../../verbs/shared/index.js";
 import { declared, type Extra, type Flags, type Input } from "./verb-flags.js";
 import { inputOf, locatedFor, locatedInput } from "./verb-input.js";
 import { carryOut } from "./verb-run.js";
@@ -22,6 +22,21 @@ export function verbCommand<Schema extends z.ZodObject, Result extends Noted, P 
       const located = await locatedInput(plain, flags, command.args, { input, ...extra });
       if (await extra?.instead?.(located as Located<never>, flags)) return;
       await carryOut(plain, located, flags, extra);
+    });
+  };
+}
+
+/** What adds a command that is no verb, but is told as one. @param action takes the checked input, and the flags of every command */
+export function takingCommand<Schema extends z.ZodObject>(
+  takes: Takes<Schema>,
+  action: (input: z.output<Schema>, flags: Flags) => Promise<void>,
+): (program: Command) => void {
+  const plain = takes as unknown as Verb;
+  return (program) => {
+    declared(program, plain).action(async (...args: unknown[]) => {
+      const command = args.at(-1) as Command;
+      const { input } = await locatedInput(plain, command.opts<Flags>(), command.args, { input: {} });
+      await action(input as z.output<Schema>, command.opts<Flags>());
     });
   };
 }

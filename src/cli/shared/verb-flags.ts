@@ -3,7 +3,6 @@ import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { Command } from "commander";
 import { Argument, InvalidArgumentError, Option } from "commander";
-import type { z } from "zod";
 import { isObject } from "../../kit/index.js";
 import { withWritten } from "../../kit/numbers/index.js";
 import { checkSchema, type SchemaField } from "../../kit/settings/index.js";
@@ -101,17 +100,6 @@ function addNamed(command: Command, verb: Verb, names: readonly string[], extra?
   }
 }
 
-/** Fields that a command of the terminal shares with verbs. */
-export interface Fields<Schema extends z.ZodObject> extends Pick<Verb<Schema>, "name" | "schema" | "options"> {
-  readonly terminal: Pick<Verb["terminal"], "groups" | "flags">;
-}
-
-/** Adds the flags of fields by their groups, and those of every command. */
-export function withFields<Schema extends z.ZodObject>(command: Command, fields: Fields<Schema>): Command {
-  addFlags(command, fields as unknown as Verb);
-  return withCommonOptions(command);
-}
-
 /** Adds flags of a verb to another command, which calls it by `callByFlags`. @param names as in groups */
 export function withVerbFlags<V>(verb: V, names: readonly string[]): (command: Command) => Command {
   return (command) => {
@@ -170,7 +158,7 @@ function optionOf(verb: Verb, field: SchemaField, { missing = {} }: Pick<Extra, 
   if (read === "list") return option.argParser((text) => checked(parseList(text), check));
   if (read === "json") return option.argParser((text) => checked(jsonIn(text), check));
   if (read === "weighted") return option.argParser(parseWeighted);
-  if (read === "places") return option.argParser(parsePlace);
+  if (read === "places") return option.argParser(parsePlace(value ?? "id=folder"));
   if (read !== undefined) return option;
   if (isNamed) return option.argParser(parseNamed);
   if (!isRepeated) return option.argParser((text) => checked(readValue(type, text), check));
@@ -180,12 +168,17 @@ function optionOf(verb: Verb, field: SchemaField, { missing = {} }: Pick<Extra, 
   });
 }
 
-function parsePlace(text: string, earlier: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
-  const equals = text.indexOf("=");
-  if (equals < 1 || equals === text.length - 1)
-    throw new InvalidArgumentError("It must be ID=FOLDER, such as task=./math.");
-  return { ...earlier, [text.slice(0, equals)]: text.slice(equals + 1) };
-}
+/** @param value what the help has in place of it, such as `id=folder` */
+const parsePlace =
+  (value: string) =>
+  (text: string, earlier: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> => {
+    const equals = text.indexOf("=");
+    if (equals < 1 || equals === text.length - 1)
+      throw new InvalidArgumentError(`It must be ${value.replace("...", "").toUpperCase()}, such as task=./math.`);
+    const name = text.slice(0, equals);
+    if (Object.hasOwn(earlier, name)) throw new InvalidArgumentError(`${name} is given twice.`);
+    return { ...earlier, [name]: text.slice(equals + 1) };
+  };
 
 /** Choices in the words of all commands, or in those of the schema, where it explains what is not among them. */
 function withChoices(option: Option, choices: readonly string[], check: Check, explains: boolean): Option {

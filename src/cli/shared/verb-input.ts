@@ -1,5 +1,4 @@
 // What flags and arguments give a verb.
-import type { z } from "zod";
 import { usageError } from "../../kit/index.js";
 import {
   checkInput,
@@ -11,7 +10,7 @@ import {
 } from "../../verbs/shared/index.js";
 import { readPrompts, readTexts, readTokenFile } from "./prompt-files.js";
 import { attributeOf, withField } from "./recipe-flags.js";
-import { type Extra, type Fields, type Flags, flagOf, type Input } from "./verb-flags.js";
+import { type Extra, type Flags, flagOf, type Input } from "./verb-flags.js";
 import { planMissingOut } from "./verb-run.js";
 
 /** What reads the file of a flag. */
@@ -44,15 +43,6 @@ async function fieldValue(verb: Verb, field: string, flags: Flags, args: readonl
   if (more !== undefined) return [...((value ?? []) as string[]), ...(await readPrompts(String(more)))];
   const reader = read && READERS[read];
   return reader && value !== undefined ? reader(String(value)) : value;
-}
-
-/** The checked fields that flags give. */
-export async function fieldsIn<Schema extends z.ZodObject>(
-  fields: Fields<Schema>,
-  flags: object,
-): Promise<z.output<Schema>> {
-  const given = await inputOf(fields as unknown as Verb, flags as Flags, []);
-  return checkInput(fields, given);
 }
 
 /** The checked input, and where its paths start from. */

@@ -1,6 +1,7 @@
 // What the command line takes of the verbs beside the public API: their parts, to show a plan before it is carried out.
 
 export { analyzeVerb, analyzeWithRows } from "../analyze.js";
+export { CHAT_HELP, chatTakes } from "../chat.js";
 export { compareVerb } from "../compare.js";
 export { diffVerb } from "../diff.js";
 export { type EvaluateControls, evalVerb } from "../evaluate.js";
@@ -13,20 +14,13 @@ export { inspectVerb } from "../inspect.js";
 export { measureVerb } from "../measure.js";
 export { mergeVerb } from "../merge.js";
 export { factsOf } from "../model.js";
-export {
-  backendFields,
-  checkSampling,
-  FASTER,
-  MODEL_FLAGS,
-  SOURCE,
-  samplingFields,
-  templateFields,
-} from "../model-fields.js";
+export { checkSampling, SOURCE, withModel } from "../model-fields.js";
 export { neuronsVerb } from "../neurons.js";
 export { pushVerb } from "../push.js";
 export { rateVerb } from "../rate.js";
 export { revertVerb } from "../revert.js";
 export { scoreVerb } from "../score.js";
+export { serveTakes } from "../serve-takes.js";
 export { soupVerb } from "../soup.js";
 export { sourceFrom } from "../sources.js";
 export { suggestVerb } from "../suggest.js";
@@ -42,6 +36,7 @@ export {
   type FlagSpelling,
   type Located,
   type Noted,
+  type Takes,
   type Verb,
   type VerbOptions,
   verbFields,
