@@ -19,7 +19,7 @@ import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { verbCalled, verbReference } from "../jobs/verbs.js";
 import { experimentOf } from "../project/experiment-plan.js";
-import { fileOf, type ProjectFolder, recipeFile } from "../project/project.js";
+import { fileOf, type ProjectFolder, placedIn, recipeFile } from "../project/project.js";
 import {
   type Input,
   type JobInput,
@@ -30,16 +30,8 @@ import {
 } from "../protocol/index.js";
 import type { Asker, AskerPool } from "./asker.js";
 import { browse } from "./browse.js";
-import {
-  choicesOf,
-  compareEvaluations,
-  evaluationOf,
-  folderOf,
-  itemsOf,
-  listEvaluations,
-  matrixOf,
-  renameInEvaluations,
-} from "./evaluations.js";
+import { choicesOf, compareEvaluations, itemsOf, listAll, matrixOf, renameInEvaluations } from "./evaluations.js";
+import { evaluationOf, folderOf } from "./places.js";
 import { findingOf } from "./project-finding.js";
 import type { Reports } from "./reports.js";
 import { keepPixels, readPicture, shareRecipe } from "./share.js";
@@ -170,18 +162,18 @@ export const HANDLERS: Handlers = {
     return rows.map(({ index, changes }) => ({ index, changes: [...changes] }));
   },
   "evaluation.choices": (_, { project }) => choicesOf(project.folder),
-  "evaluation.list": (_, { project }) => listEvaluations(project.folder),
+  "evaluation.list": (_, { project }) => listAll(project.folder),
   "evaluation.compare": (input, { project }) => compareEvaluations(input, project.folder),
   "evaluation.finding": (input, { project }) => findingOf(input, project.folder),
   async "evaluation.rate"({ first, second }, { project, reports }) {
-    const { page, pairs } = await ratingPage([folderOf(project.folder, first), folderOf(project.folder, second)]);
+    const { page, pairs } = await ratingPage(await foldersOf(project.folder, first, second));
     const file = await fileOf(project.folder, "ratings", `${digestOf(`${first} ${second}`).slice(0, 12)}.html`);
     await mkdir(dirname(file), { recursive: true });
     await writeFileAtomically(file, page);
     return { file, url: reports.urlOf(file, "download"), pairs };
   },
   async "evaluation.tally"({ first, second, names, saved }, { project }) {
-    const results = [folderOf(project.folder, first), folderOf(project.folder, second)] as const;
+    const results = await foldersOf(project.folder, first, second);
     const tallies = await tallyRatings(results, { "The file": saved });
     return { sentences: tallies.map((tally) => `${tally.task}: ${tallyVerdict(tally, names)}`) };
   },
@@ -190,11 +182,8 @@ export const HANDLERS: Handlers = {
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };
 
-/** A recipe whose relative paths are those of this machine. @param folder from which they start */
-const placedIn = (folder: string, recipe: unknown): unknown =>
-  JSON.parse(JSON.stringify(recipe), (_, value) =>
-    typeof value === "string" && /^\.\.?\//.test(value) ? resolve(folder, value) : value,
-  );
+const foldersOf = (project: string, first: string, second: string): Promise<[string, string]> =>
+  Promise.all([folderOf(project, first), folderOf(project, second)]);
 
 const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   verb: ({ verb }) => verb,
