@@ -19,7 +19,7 @@ export const runner = z
   .default({ backend: "engine" });
 export type Runner = z.infer<typeof runner>;
 
-/** The folder of an evaluation within `evaluations`. */
+/** The folder of an evaluation within `evaluations`, or a name of the result of an experiment. */
 export const evaluationName = z.string().regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]{0,199}$/u, "is not the name of a result");
 const taskName = z.string().min(1).max(200);
 // A task may make its ids of long texts.
@@ -58,6 +58,12 @@ export const evaluation = z.strictObject({
   isEarlier: z.boolean(),
   /** The recipe as it was then; null for other models, and for results of earlier versions of the studio. */
   recipe: z.string().nullable(),
+  /** Which of the scored texts of its recipe that is, from 1 for the first. */
+  version: count.nullable(),
+  /** Of a step of an experiment: its plan, by its path in the project, and how its report calls the model. */
+  experiment: z
+    .strictObject({ plan: z.string(), entry: z.string(), configuration: z.string(), kind: z.string() })
+    .nullable(),
   limit: count.nullable(),
   tasks: z.array(
     z.strictObject({
@@ -145,7 +151,7 @@ const names = z.array(evaluationName).min(1).max(12);
 const pair = { first: evaluationName, second: evaluationName };
 export const evaluationOperations = {
   "evaluation.choices": { input: z.strictObject({}), output: choices },
-  /** Finished evaluations, the latest first. */
+  /** Finished evaluations, the latest first, then those of experiments. */
   "evaluation.list": { input: z.strictObject({}), output: z.array(evaluation) },
   /** As `layergraft compare`; the names are those in its sentences. */
   "evaluation.compare": {
@@ -154,8 +160,7 @@ export const evaluationOperations = {
   },
   /**
    * What the result of a recipe shows against everything else in the project that was asked the same. `alternative`: the result
-   * of the best of that; null if it is of an experiment. Null of
-   * another model, and if the recipe has changed since.
+   * of the best of that; null if there is none. Null of another model, and if the recipe has changed since.
    */
   "evaluation.finding": {
     input: z.strictObject({ result: evaluationName, task: taskName }),

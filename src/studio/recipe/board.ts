@@ -98,6 +98,13 @@ export function differenceOf(a: Board, b: Board): string {
   ].join(", ");
 }
 
+/** How two boards differ, in a sentence; empty where one of them is not known. */
+export function differenceInWords(a: Board | undefined, b: Board | undefined): string {
+  if (!a || !b) return "";
+  const differing = differenceOf(a, b);
+  return differing === "" ? "Both have the same layers." : `They differ in ${differing}.`;
+}
+
 /** Layers of `0-2,5`, of a list, or of `all`; undefined for something else. */
 export function layersOf(value: unknown, count: number): readonly number[] | undefined {
   const all = Array.from({ length: count }, (_, layer) => layer);

@@ -19,7 +19,7 @@ import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import { verbReference } from "../jobs/verbs.js";
 import { experimentOf } from "../project/experiment-plan.js";
-import { fileOf, type ProjectFolder, recipeFile } from "../project/project.js";
+import { fileOf, type ProjectFolder, placedIn, recipeFile } from "../project/project.js";
 import {
   type Input,
   type JobInput,
@@ -30,16 +30,8 @@ import {
 } from "../protocol/index.js";
 import type { Asker, AskerPool } from "./asker.js";
 import { browse } from "./browse.js";
-import {
-  choicesOf,
-  compareEvaluations,
-  evaluationOf,
-  folderOf,
-  itemsOf,
-  listEvaluations,
-  matrixOf,
-  renameInEvaluations,
-} from "./evaluations.js";
+import { choicesOf, compareEvaluations, itemsOf, listAll, matrixOf, renameInEvaluations } from "./evaluations.js";
+import { evaluationOf, folderOf } from "./places.js";
 import { findingOf } from "./project-finding.js";
 import type { Reports } from "./reports.js";
 import { keepPixels, readPicture, shareRecipe } from "./share.js";
@@ -170,18 +162,18 @@ export const HANDLERS: Handlers = {
     return rows.map(({ index, changes }) => ({ index, changes: [...changes] }));
   },
   "evaluation.choices": (_, { project }) => choicesOf(project.folder),
-  "evaluation.list": (_, { project }) => listEvaluations(project.folder),
+  "evaluation.list": (_, { project }) => listAll(project.folder),
   "evaluation.compare": (input, { project }) => compareEvaluations(input, project.folder),
   "evaluation.finding": (input, { project }) => findingOf(input, project.folder),
   async "evaluation.rate"({ first, second }, { project, reports }) {
     const file = await fileOf(project.folder, "ratings", `${digestOf(`${first} ${second}`).slice(0, 12)}.html`);
     await mkdir(dirname(file), { recursive: true });
-    const results = [first, second].map((name) => folderOf(project.folder, name));
+    const results = await foldersOf(project.folder, first, second);
     const { page } = await callVerb(rateVerb, { results, page: file }, { force: true });
     return { file, url: reports.urlOf(file, "download"), pairs: page?.pairs ?? 0 };
   },
   async "evaluation.tally"({ first, second, names, saved }, { project }) {
-    const results = [first, second].map((name) => folderOf(project.folder, name));
+    const results = await foldersOf(project.folder, first, second);
     const { tallies = [] } = await callVerb(rateVerb, {
       results,
       ratings: [typeof saved === "string" ? {} : saved],
@@ -194,11 +186,8 @@ export const HANDLERS: Handlers = {
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };
 
-/** A recipe whose relative paths are those of this machine. @param folder from which they start */
-const placedIn = (folder: string, recipe: unknown): unknown =>
-  JSON.parse(JSON.stringify(recipe), (_, value) =>
-    typeof value === "string" && /^\.\.?\//.test(value) ? resolve(folder, value) : value,
-  );
+const foldersOf = (project: string, first: string, second: string): Promise<[string, string]> =>
+  Promise.all([folderOf(project, first), folderOf(project, second)]);
 
 const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   verb: ({ verb }) => verb,

@@ -1,5 +1,5 @@
 // What a recipe's result shows against everything else in its project that was asked the same.
-import { basename, dirname, join } from "node:path";
+import { join } from "node:path";
 import { findingAbout, leadOf } from "../../evaluate/findings/index.js";
 import { type MethodComparison, together } from "../../evaluate/index.js";
 import { turned } from "../../evaluate/scoring/index.js";
@@ -20,6 +20,7 @@ import {
   recipeIn,
   recipeInWords,
 } from "./evidence.js";
+import { nameOfFolder } from "./places.js";
 
 /** Others that a recipe is compared with: the models of the project, and the highest of the rest. */
 const MAX_COMPARED = 40;
@@ -107,9 +108,9 @@ export async function findingOf(
   return { text: findingText(finding), alternative: nameOf(finding, others, project) };
 }
 
-/** The alternative's result within `evaluations`; null if it is of an experiment, or there is none. */
+/** The alternative's result; null if there is none. */
 function nameOf(finding: Finding | undefined, others: readonly Evidence[], project: string): string | null {
   const { name, detail } = finding?.alternative ?? {};
-  const folder = others.find((one) => one.inWords === name && one.detail === detail)?.folder ?? "";
-  return dirname(folder) === join(project, EVALUATIONS) ? basename(folder) : null;
+  const folder = others.find((one) => one.inWords === name && one.detail === detail)?.folder;
+  return folder === undefined ? null : nameOfFolder(project, folder);
 }
