@@ -120,7 +120,7 @@ const LEFT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands/eval-command.ts": ["writeHubScores"],
   "cli/shared/push.ts": ["checkPush"],
   "experiment/steps/model-pool.ts": ["modelBackend", "openLlama", "openServed"],
-  "studio/server/evaluations.ts": ["compareResults", "loadLibrary"],
+  "studio/server/evaluations.ts": ["compareResults"],
   "studio/server/operations.ts": ["openTasks", "ratingPage", "tallyRatings"],
   "studio/server/project-finding.ts": ["compareResults", "together"],
 };

@@ -33,7 +33,10 @@ export const verifySchema = z.strictObject({
     .record(z.string(), z.string().min(1))
     .optional()
     .meta({ title: "places by id", description: "new folder of a source that moved" }),
-  allowCode: z.boolean().optional().meta({ description: "run the file that was the recipe's method; never a card's" }),
+  allowCode: z
+    .boolean()
+    .optional()
+    .meta({ description: "run the file that was the recipe's method; never a card's", runsCode: true }),
   share: z
     .number()
     .gt(0, SHARE)

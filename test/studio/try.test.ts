@@ -248,7 +248,7 @@ describeInBrowser("evaluating", () => {
   it("says which model vanished while another was evaluated, and keeps that one's result", {
     timeout: 120_000,
   }, async () => {
-    await page.getByLabel("Items, at most").fill("");
+    await page.getByLabel("limit", { exact: true }).fill("");
     await evaluateOn("many.yaml");
     await page.getByText(/many, [1-9]\d*%/).waitFor();
     renameSync(at("world", "swahili-expert"), at("moved"));

@@ -14,7 +14,6 @@ import {
   sharedPrompts,
 } from "../../evaluate/index.js";
 import { readDeclaration, TASK_FAMILIES } from "../../evaluate/tasks/index.js";
-import { loadLibrary } from "../../export/llama/index.js";
 import { findingText } from "../../figures/index.js";
 import { isFile, readBounded, staysIn } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError, messageOf, own, usageError } from "../../kit/index.js";
@@ -43,11 +42,7 @@ export async function choicesOf(project: string): Promise<Choices> {
     // Programs that models write run only where the command line allows it.
     family.names.some((name) => family.open(name, { protocol: [] })?.every(({ executes }) => !executes)),
   ).map(({ name, summary, names }) => ({ name, summary, tasks: [...names] }));
-  const llama = await loadLibrary().then(
-    () => null,
-    (error: Error) => error.message,
-  );
-  return { files, families, llama };
+  return { files, families };
 }
 
 /** Of the project, and of the folders that it and its models are in. */
