@@ -8,7 +8,7 @@ import { runVerb as runStep, verbKey } from "../src/experiment/steps/run-verb.js
 import { openCheckpoint } from "../src/formats/checkpoint/index.js";
 import { namedField } from "../src/kit/settings/index.js";
 import { runVerb as runJob, verbReference } from "../src/studio/jobs/verbs.js";
-import { type Verb, verbFunction } from "../src/verbs/shared/index.js";
+import { refuseCode, type Verb, verbFunction } from "../src/verbs/shared/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 
 const schema = z.strictObject({
@@ -16,6 +16,7 @@ const schema = z.strictObject({
   part: z.enum(["norm", "mlp"]).optional().meta({ description: "part to count", unset: "all" }),
   least: z.int().min(1).default(2).meta({ description: "fewest dimensions of a tensor" }),
   isShort: z.boolean().optional().meta({ description: "print the number alone" }),
+  allowCode: z.boolean().optional().meta({ description: "run the model's own counter", runsCode: true }),
   out: namedField("folder", "folder to write").optional(),
 });
 
@@ -42,7 +43,7 @@ const count: Verb<typeof schema, { tensors: number; notes: string[]; warnings: s
     },
   ],
   terminal: {
-    groups: { "Models:": ["model"], "Counting:": ["part", "least", "isShort"], "Output:": ["out"] },
+    groups: { "Models:": ["model"], "Counting:": ["part", "least", "isShort", "allowCode"], "Output:": ["out"] },
     flags: { isShort: { flag: "short" } },
     closing: (_, { model }) => [`Counted ${model}`],
   },
@@ -102,13 +103,20 @@ describe("a verb that is added in one file", () => {
   });
 
   it("is a form and a job of the studio", async () => {
-    const { fields } = verbReference(count as unknown as Verb);
-    expect(fields.map(({ name, type, required }) => [name, type, required])).toEqual([
-      ["model", "source", true],
-      ["part", "`norm`, `mlp`", false],
-      ["least", "whole number", false],
-      ["isShort", "true or false", false],
-      ["out", "folder", false],
+    const { groups } = verbReference(count as unknown as Verb);
+    expect(
+      groups.map(({ title, fields }) => [title, fields.map(({ name, type, required }) => [name, type, required])]),
+    ).toEqual([
+      ["", [["model", "source", true]]],
+      [
+        "Counting",
+        [
+          ["part", "`norm`, `mlp`", false],
+          ["least", "whole number", false],
+          ["isShort", "true or false", false],
+        ],
+      ],
+      ["Output", [["out", "folder", false]]],
     ]);
     const controls = { signal: new AbortController().signal, onProgress: () => undefined };
     const place = { project: root };
@@ -118,6 +126,27 @@ describe("a verb that is added in one file", () => {
         { kind: "table", title: "tensors:", columns: ["model", "tensors"], rows: [["tiny", String(matrices)]] },
       ],
     });
+  });
+
+  it("shows fields of a form as it says, and none that runs code", () => {
+    const titles = (verb: object) =>
+      verbReference({ ...count, ...verb } as unknown as Verb).groups.map(
+        ({ title, fields }) => `${title}: ${fields.map(({ name }) => name).join(" ")}`,
+      );
+    const further = schema.extend({ more: z.string().optional().meta({ description: "more" }) });
+    expect(titles({ shown: ["least"], schema: further })).toEqual([
+      ": model least",
+      "Counting: part isShort",
+      "Output: out",
+      "More: more",
+    ]);
+    expect(titles({ schema: further })[0]).toBe(": model more");
+    expect(help()).toContain("--allow-code");
+    expect(verbSection(count as unknown as Verb)).toContain("`allowCode`");
+    expect(() => refuseCode(count as unknown as Verb, { model: "m", allowCode: true })).toThrow(
+      "allowCode runs code, which a page cannot show. Run layergraft count in a terminal.",
+    );
+    refuseCode(count as unknown as Verb, { model: "m", allowCode: false });
   });
 
   it("is a step of an experiment, with a key, progress and notes", async () => {

@@ -1,4 +1,4 @@
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { z } from "zod";
 import {
   type Backend,
@@ -46,6 +46,8 @@ const countField = (description: string, unset?: string) =>
     .meta(unset === undefined ? { description } : { description, unset });
 const flag = (description: string) => z.boolean().optional().meta({ description });
 
+const runsCode = <T extends z.ZodType>(field: T): T => field.meta({ runsCode: true });
+
 const { type, providers } = backendFields();
 const { temperature, topK, topP, generationConfig } = samplingFields(0);
 
@@ -80,16 +82,18 @@ export const evalSchema = z.strictObject({
     .meta({ description: "leave items without an answer out of the scores", unset: "they count as wrong" }),
   seed: z.int().min(0).default(0).meta({ description: "seed of the bootstrap, of sampling and of retry delays" }),
   resamples: countField("bootstrap resamples", "1000"),
-  allowCode: flag("run programs that the model writes, in a sandbox"),
-  unsafeCode: flag("run them even if the kernel cannot confine them"),
-  python: z.string().optional().meta({ description: "Python interpreter", unset: "python3 on the PATH" }),
-  codeTimeout: secondsField("timeout of each program", "3"),
+  allowCode: runsCode(flag("run programs that the model writes, in a sandbox")),
+  unsafeCode: runsCode(flag("run them even if the kernel cannot confine them")),
+  python: runsCode(z.string().optional().meta({ description: "Python interpreter", unset: "python3 on the PATH" })),
+  codeTimeout: runsCode(secondsField("timeout of each program", "3")),
   backend: z
     .string()
     .optional()
     .meta({
       description: `backend that runs the model: ${BACKEND_WORDS}`,
       unset: "llama for .gguf files, else engine",
+      // It starts a command.
+      runsCode: "^serve",
     }),
   batch: countField("prompts per batch of the engine", "8"),
   model: z.string().optional().meta({ description: "model name on the server", unset: "<source>, or its only one" }),
@@ -149,6 +153,7 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
     "Score a model on tasks, with confidence intervals and the full name of each protocol. Fields of a task: " +
     "docs/evaluate-and-compare.md.",
   schema: evalSchema,
+  shown: ["limit"],
   fetch: "files",
   options: { resume: "resume an interrupted evaluation in `out`", threads: "all cores" },
   run: ({ source, ...input }, controls) => evaluateSource(source as ModelInput, input, controls as EvaluateControls),
@@ -230,7 +235,7 @@ function resolved<I extends Partial<Located>>(input: I, folder: string | undefin
   const paths = (["out", "data", "prompts", "tokenizer"] as const).flatMap((field) =>
     input[field] === undefined ? [] : [[field, resolve(folder, input[field])]],
   );
-  const tasks = input.tasks?.map((task) => (/\.ya?ml$/i.test(task) ? join(resolve(folder), task) : task));
+  const tasks = input.tasks?.map((task) => (/\.ya?ml$/i.test(task) ? resolve(folder, task) : task));
   return { ...input, ...Object.fromEntries(paths), ...(tasks ? { tasks } : {}) };
 }
 

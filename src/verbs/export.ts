@@ -69,6 +69,7 @@ export const exportVerb: Verb<typeof exportSchema, ExportResult, Progress, Plann
     "Write a model or a recipe as a GGUF file for llama.cpp, as an ONNX folder for transformers.js, or as a folder for " +
     "transformers. A recipe is merged while it is written, without a merged model on disk.",
   schema: exportSchema,
+  shown: ["format", "type"],
   fetch: "stream",
   options: {
     threads: "physical cores",

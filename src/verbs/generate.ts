@@ -75,6 +75,7 @@ export const generateVerb: Verb<typeof generateSchema, GenerateResult> = {
     "Generate text from prompts. A recipe needs no merge first: copied tensors are read in place, averaged ones are " +
     "computed and kept for the next run (see layergraft cache). The answer to a single prompt is streamed.",
   schema: generateSchema,
+  shown: ["prompts", "chat", "system"],
   fetch: "files",
   options: { threads: "all cores" },
   streams: true,

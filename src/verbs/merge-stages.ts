@@ -1,7 +1,7 @@
 // What follows a merge: it is evaluated beside the models that it is of, and exported. What can be refused is refused before the
 // merge is written; what is there of an earlier call is kept.
 import { rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { compareFinding } from "../evaluate/findings/index.js";
 import { compareResults, comparisonNotes, loadTasks, type ResultsComparison } from "../evaluate/index.js";
 import type { Task } from "../evaluate/tasks/index.js";
@@ -71,7 +71,7 @@ export async function prepareStages(
   let tasks: readonly Task[] = [];
   if (names !== undefined) {
     const located =
-      folder === undefined ? names : names.map((name) => (/\.ya?ml$/i.test(name) ? join(folder, name) : name));
+      folder === undefined ? names : names.map((name) => (/\.ya?ml$/i.test(name) ? resolve(folder, name) : name));
     ({ tasks } = await tasksOf({ tasks: located }));
     const program = tasks.find(({ executes }) => executes);
     if (program)

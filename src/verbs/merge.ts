@@ -196,6 +196,7 @@ function mergingVerb<Schema extends z.ZodObject>({
   const verb: Verb<Schema, MergeResult, Progress, PlannedMerge> = {
     ...own,
     schema,
+    shown: Object.values(groups).flat(),
     closed: Object.keys(schema.shape).filter((field) => !open.includes(field)),
     // Recipes fill in their own defaults.
     asGiven: true,
@@ -350,7 +351,10 @@ export const mergeSchema = z.strictObject({
   recipe: sourceField("recipe, or its file (YAML)"),
   ...writeFields,
   seed: z.int().min(0).optional().meta({ description: "seed of every method in the file that makes random choices" }),
-  allowCode: flag("run a file that the recipe names as its method"),
+  allowCode: z
+    .boolean()
+    .optional()
+    .meta({ description: "run a file that the recipe names as its method", runsCode: true }),
   asMergekit: flag("ignore in a mergekit file what mergekit ignores, with a note"),
 });
 

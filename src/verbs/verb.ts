@@ -106,6 +106,8 @@ export interface Verb<
   readonly schema: Schema;
   /** Fields whose parts are no fields of their own in flags, forms and tables. Default: all. */
   readonly closed?: readonly string[];
+  /** Optional fields that a form shows at once; the others are folded away by group. Default: those of the first group, or of none. */
+  readonly shown?: readonly string[];
   /** Checks an input. Default: by the schema. */
   check?(input: unknown): z.output<Schema>;
   /** Whether an input is passed on as it was given, as another schema fills in its defaults. */
@@ -130,9 +132,9 @@ export interface Takes<Schema extends z.ZodObject = z.ZodObject>
   readonly terminal: Pick<Verb["terminal"], "positional" | "groups" | "flags">;
 }
 
-/** What only the command line needs of a verb. Its words, and those of help and notes, have fields in backticks, for their flags. */
+/** What the command line needs of a verb. Its words, and those of help and notes, have fields in backticks, for their flags. */
 export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
-  /** The flags by the title of their group in the help: fields, names of `WorkOptions`, `dryRun` and `push`. */
+  /** The flags by the title of their group in the help and in forms: fields, names of `WorkOptions`, `dryRun` and `push`; `*`: all others. */
   readonly groups: Readonly<Record<string, readonly string[]>>;
   /** Where a flag or an argument differs from its field. */
   readonly flags?: Readonly<Record<string, FlagSpelling>>;

@@ -33,7 +33,10 @@ export const verifySchema = z.strictObject({
     title: "places by id",
     description: "folder of a source that moved, or of a model that the card names, by its name there",
   }),
-  allowCode: z.boolean().optional().meta({ description: "run the file that was the recipe's method; never a card's" }),
+  allowCode: z
+    .boolean()
+    .optional()
+    .meta({ description: "run the file that was the recipe's method; never a card's", runsCode: true }),
   share: z
     .number()
     .gt(0, SHARE)

@@ -71,6 +71,8 @@ describeInBrowser("the example", () => {
     await page.getByLabel("Task", { exact: true }).selectOption("example/problems.yaml");
     await page.getByLabel("Items", { exact: true }).fill("20");
     await page.getByRole("button", { name: "Score every version" }).click();
+    // Suggestions are scored where the live score is set.
+    await page.getByRole("button", { name: "Stop or change" }).waitFor();
     await page.getByRole("button", { name: "Suggest recipes" }).click();
     const list = page.getByRole("region", { name: "The best first" });
     await list.waitFor({ timeout: 400_000 });
@@ -98,7 +100,7 @@ describeInBrowser("the example", () => {
     await page.getByRole("button", { name: "Evaluate", exact: true }).click();
     await unfoldForm(page);
     await page.getByLabel("Task", { exact: true }).selectOption("example/problems.yaml");
-    await page.getByLabel("Items, at most").fill("20");
+    await page.getByLabel("limit", { exact: true }).fill("20");
     await page.getByRole("button", { name: "Evaluate 4 models" }).click();
     const scores = page.getByRole("region", { name: /^Scores on/ });
     await scores.locator("tbody tr").nth(3).waitFor({ timeout: 100_000 });

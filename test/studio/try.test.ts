@@ -260,7 +260,7 @@ describeInBrowser("evaluating", () => {
     timeout: 120_000,
   }, async () => {
     await unfoldForm(page);
-    await page.getByLabel("Items, at most").fill("");
+    await page.getByLabel("limit", { exact: true }).fill("");
     await evaluateOn("many.yaml");
     await page.getByText(/many, [1-9]\d*%/).waitFor();
     renameSync(at("world", "swahili-expert"), at("moved"));

@@ -24,6 +24,11 @@ export interface SchemaField {
   readonly default?: unknown;
   /** What holds where the field is not given, in words: `meta({ unset })`. */
   readonly unset?: string;
+  /**
+   * Whether it lets code run that came with a model, a file or an answer, `meta({ runsCode: true })`; or a pattern of the texts that do.
+   * Pages do not take it: a form cannot show what would run.
+   */
+  readonly runsCode?: true | string;
   readonly description: string;
 }
 
@@ -68,6 +73,7 @@ function fieldsWithin(json: JsonSchema, prefix: string, closed: ReadonlySet<stri
       required: required.has(key),
       ...(isShown(field.default) ? { default: field.default } : {}),
       ...(typeof field.unset === "string" ? { unset: field.unset } : {}),
+      ...(field.runsCode === undefined ? {} : { runsCode: field.runsCode as true | string }),
       description: String(field.description ?? ""),
     };
     return [shown, ...(closed.has(name) ? [] : fieldsWithin(field, name, closed))];

@@ -5,19 +5,16 @@ const count = z.int().min(0);
 /** Items of which the page asks for the texts at once. */
 const MAX_ITEMS = 50;
 
-/** Encodings of weights in GGUF files, which llama.cpp runs. */
-export const GGUF_TYPES = ["f16", "bf16", "f32", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"] as const;
-
-/** What runs models, by the names of the command line. */
-export const runner = z
-  .discriminatedUnion("backend", [
-    // Jobs of 1.0 have the type of its weights, too.
-    z.object({ backend: z.literal("engine") }),
-    z.strictObject({ backend: z.literal("llama"), type: z.enum(GGUF_TYPES) }),
-  ])
-  // Of jobs of earlier versions.
-  .default({ backend: "engine" });
-export type Runner = z.infer<typeof runner>;
+/** The fields of a job, whose names those of earlier versions were not; texts and questions are those of `generate` and `eval` now. */
+export function ofEarlierJob(job: unknown): unknown {
+  const { runner, prompt, task, ...fields } = Object(job);
+  if (runner === undefined && prompt === undefined && task === undefined) return job;
+  const { backend, type } = Object(runner);
+  const { text, system } = Object(prompt);
+  const named = { backend, type, system, prompts: prompt && [text], tasks: task && [task] };
+  // They had null for what was not given.
+  return Object.fromEntries(Object.entries({ ...fields, ...named }).filter(([, value]) => (value ?? null) !== null));
+}
 
 /** The folder of an evaluation within `evaluations`, or a name of the result of an experiment. */
 export const evaluationName = z.string().regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]{0,199}$/u, "is not the name of a result");
@@ -30,8 +27,6 @@ const choices = z.strictObject({
   /** Task files of the project, and of the folders that it and its models are in: these begin with `..`. */
   files: z.array(z.strictObject({ file: z.string(), title: z.string(), problem: z.string().nullable() })),
   families: z.array(z.strictObject({ name: z.string(), summary: z.string(), tasks: z.array(z.string()) })),
-  /** Why llama.cpp cannot run models; null if it can. */
-  llama: z.string().nullable(),
 });
 export type Choices = z.infer<typeof choices>;
 

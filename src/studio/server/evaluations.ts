@@ -13,7 +13,6 @@ import {
   sharedPrompts,
 } from "../../evaluate/index.js";
 import { readDeclaration, TASK_FAMILIES } from "../../evaluate/tasks/index.js";
-import { loadLibrary } from "../../export/llama/index.js";
 import { findingText } from "../../figures/index.js";
 import { isFile, readBounded, staysIn } from "../../kit/files/index.js";
 import { messageOf, own, usageError } from "../../kit/index.js";
@@ -43,11 +42,7 @@ export async function choicesOf(project: string): Promise<Choices> {
     // Programs that models write run only where the command line allows it.
     family.names.some((name) => family.open(name, { protocol: [] })?.every(({ executes }) => !executes)),
   ).map(({ name, summary, names }) => ({ name, summary, tasks: [...names] }));
-  const llama = await loadLibrary().then(
-    () => null,
-    (error: Error) => error.message,
-  );
-  return { files, families, llama };
+  return { files, families };
 }
 
 /** Of the project, and of the folders that it and its models are in. */
@@ -129,7 +124,7 @@ export async function compareEvaluations(
   { first, second, names }: Input<"evaluation.compare">,
   project: string,
 ): Promise<ResultComparison> {
-  const folders = await foldersOf(project, first, second);
+  const folders = await Promise.all([first, second].map((name) => folderOf(project, name)));
   const { tasks, skipped } = await callVerb(compareVerb, { results: folders });
   const ids = await Promise.all(tasks.map(({ task }) => commonItems(folders, task)));
   return {

@@ -5,7 +5,7 @@ import { MINIATURE_MODELS, writeExample } from "../../demo/index.js";
 import { openModelSource } from "../../engine/index.js";
 import { readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
-import { loadVerb, loadVerbs } from "../../experiment/verbs/index.js";
+import { loadVerbs } from "../../experiment/verbs/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { digestOf, exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
 import { LayergraftError, OutputError, usageError } from "../../kit/index.js";
@@ -13,11 +13,11 @@ import { loadYaml } from "../../kit/settings/index.js";
 import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { parseMergekit } from "../../merge/mergekit/index.js";
-import { callVerb, checkInput, rateVerb, tasksOf } from "../../verbs/shared/index.js";
+import { callVerb, rateVerb, tasksOf } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
-import { verbReference } from "../jobs/verbs.js";
+import { checkJob, verbReference } from "../jobs/verbs.js";
 import { experimentOf } from "../project/experiment-plan.js";
 import { fileOf, type ProjectFolder, placedIn, recipeFile } from "../project/project.js";
 import {
@@ -122,15 +122,15 @@ export const HANDLERS: Handlers = {
   },
   "recipe.picture": ({ name, png }, { project }) => keepPixels(project.folder, name, png).then(() => ({})),
   async "recipe.exportable"({ name }, { project }) {
-    const { defaultType, plan } = EXPORT_FORMATS.gguf;
+    const { defaultType, plan, types } = EXPORT_FORMATS.gguf;
     try {
       await plan(
         await openModelSource(await recipeFile(project.folder, name), { folder: project.folder }),
         defaultType,
       );
-      return { problem: null };
+      return { problem: null, types: [...types] };
     } catch (error) {
-      if (error instanceof LayergraftError) return { problem: error.message };
+      if (error instanceof LayergraftError) return { problem: error.message, types: [...types] };
       throw error;
     }
   },
@@ -149,7 +149,7 @@ export const HANDLERS: Handlers = {
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
   async "job.start"({ kind, input }, { jobs, models }) {
-    if (kind === "verb") checkInput(await loadVerb(input.verb), input.input);
+    await checkJob(kind, input);
     const shown = SOURCES[kind]?.(input as never);
     const fingerprints = shown && models.ask("fingerprints", { sources: shown });
     return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);
@@ -194,10 +194,11 @@ const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   analyze: ({ experts }) => `Changes of ${experts.map(({ name }) => name).join(", ")}`,
   suggest: () => "Suggestions",
   answer: ({ models }) => `Answers of ${models.map(({ name }) => name).join(", ")}`,
-  evaluate: ({ models, task }) => `Evaluation of ${models.map(({ name }) => name).join(", ")} on ${basename(task)}`,
+  evaluate: ({ models, tasks: [task] }) =>
+    `Evaluation of ${models.map(({ name }) => name).join(", ")} on ${basename(task)}`,
   merge: ({ recipe }) => `Merge ${recipe}`,
-  export: ({ recipe, type }) => `Export ${recipe} as ${type}`,
-  push: ({ repository }) => `Push to ${repository}`,
+  export: ({ recipe, out }) => `Export ${recipe} to ${basename(out)}`,
+  push: ({ name }) => `Push to ${name}`,
   experiment: ({ plan }) => `Experiment ${plan}`,
 };
 

@@ -8,6 +8,7 @@ export { type EvaluateControls, evalVerb } from "../evaluate.js";
 export { evaluateTasks, type OpenedBackend, type TaskRunOptions, taskData, tasksOf } from "../evaluate-run.js";
 export { exportVerb } from "../export.js";
 export { extractVerb } from "../extract.js";
+export { formGroups, refuseCode } from "../form.js";
 export { answerText, type GenerateControls, generateVerb, promptTitle } from "../generate.js";
 export { handOverVerb, startHandedOver } from "../hand-over.js";
 export { inspectVerb } from "../inspect.js";
