@@ -225,12 +225,6 @@ export function withHub<O extends VerbOptions<never> & WorkOptions>({ fetch }: P
   return { ...options, hub: options.hub ?? { fetch, signal: options.signal } };
 }
 
-/** A verb as a function of the library. */
-export const verbFunction =
-  <Schema extends z.ZodObject, Result extends Noted, P extends Progress>(verb: Verb<Schema, Result, P>) =>
-  (input: z.input<Schema>, options: VerbOptions<P> & WorkOptions = {}): Promise<Result> =>
-    callVerb(verb, input, options);
-
 /** By their verb, as reading a schema of training data takes 30 ms. */
 const fieldsOf = new WeakMap<object, readonly SchemaField[]>();
 

@@ -40,7 +40,6 @@ export {
   type Verb,
   type VerbOptions,
   verbFields,
-  verbFunction,
   verbJsonSchema,
   type WorkOptions,
   withHub,
