@@ -182,8 +182,18 @@ export interface FlagSpelling {
   readonly help?: string;
 }
 
+/** What options are in flags, and for programs in other languages; a verb's own words follow the description. */
+export const OPTION_FIELDS: Readonly<Record<keyof WorkOptions | "folder", Pick<SchemaField, "type" | "description">>> =
+  {
+    threads: { type: "whole number", description: "threads to use" },
+    memory: { type: "whole number", description: "memory limit for buffers" },
+    force: { type: "true or false", description: "" },
+    resume: { type: "true or false", description: "" },
+    folder: { type: "folder", description: "folder that relative paths start from" },
+  };
+
 /** Names of the options that do not belong into an input. */
-const OPTIONS = ["signal", "onProgress", "onNote", "folder", "hub", "threads", "memory", "force", "resume"];
+const OPTIONS = ["signal", "onProgress", "onNote", "hub", ...Object.keys(OPTION_FIELDS)];
 
 type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven">;
 

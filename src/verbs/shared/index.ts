@@ -36,6 +36,7 @@ export {
   type FlagSpelling,
   type Located,
   type Noted,
+  OPTION_FIELDS,
   type Takes,
   type Verb,
   type VerbOptions,
