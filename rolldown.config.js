@@ -63,12 +63,12 @@ const main = {
           test: /node_modules\/(commander|picocolors)\/|src\/(verbs|experiment\/verbs)\/all\.ts|src\/cli\/(command-table|shared\/(output|command-name|typed|advice))\.ts$/,
         },
         { name: "merge-commands", test: /src\/cli\/shared\/(recipe-flags|push|hub-access)\.ts$/ },
-        { name: "verbs", test: /src\/verbs\/(plan-merge|options|merge|merge-show|verb)\.ts$/ },
+        { name: "verbs", test: /src\/verbs\/(plan-merge|options|verb)\.ts$/ },
         // A command loads its own verb, and not those that other rooms load with it.
         {
           name: verbChunk,
           debugName: "a verb",
-          test: /src\/verbs\/(analyze|analyze-show|compare|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|model|model-fields|neurons|push|rate|revert|score|serve-takes|chat|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify|tune)\.ts$/,
+          test: /src\/verbs\/(analyze|analyze-show|compare|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|merge|merge-show|model|model-fields|neurons|push|rate|revert|score|serve-takes|chat|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify|tune)\.ts$/,
           includeDependenciesRecursively: false,
         },
         {

@@ -95,7 +95,10 @@ function ownTypeOf(schema, indent) {
     return `readonly ${/[ |{]/.test(item) ? `(${item})` : item}[]`;
   }
   if (schema.type === "object" && schema.properties !== undefined) {
-    return `{\n${fieldsOf(schema, `${indent}  `)}${indent}}`;
+    // Fields of another schema, such as a verb's.
+    const others =
+      typeof schema.additionalProperties === "object" ? `${indent}  readonly [field: string]: unknown;\n` : "";
+    return `{\n${fieldsOf(schema, `${indent}  `)}${others}${indent}}`;
   }
   if (schema.type === "object") {
     return `Record<string, ${typeOf(/** @type {Schema} */ (schema.additionalProperties ?? {}), indent)}>`;

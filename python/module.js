@@ -170,7 +170,7 @@ class Results {
 
 /** @returns {Promise<Record<string, string>>} files by their paths in the wheel */
 export async function pythonModule() {
-  const [{ verbJsonSchema }, { loadVerbs }, library] = await Promise.all(
+  const [{ OPTION_FIELDS, verbJsonSchema }, { loadVerbs }, library] = await Promise.all(
     ["verbs/shared/index.js", "experiment/verbs/index.js", "index.js"].map(load),
   );
   const all = await loadVerbs();
@@ -196,7 +196,7 @@ export async function pythonModule() {
   /** @type {Map<string, string>} */
   const inputs = new Map();
   const functions = all.map((/** @type {any} */ verb) =>
-    functionOf(verb, verbJsonSchema(verb), exported.get(verb.function ?? verb.name), results, inputs),
+    functionOf(verb, verbJsonSchema(verb), exported.get(verb.function ?? verb.name), results, inputs, OPTION_FIELDS),
   );
   const names = all.flatMap((/** @type {any} */ verb) => {
     const name = snake(verb.function ?? verb.name);
@@ -254,19 +254,11 @@ function errorClasses({ LayergraftError, ...library }) {
   return all.sort((a, b) => depthOf(a) - depthOf(b)).map((one) => ({ name: one.name, parent: parentOf(one).name }));
 }
 
-/** Help of options that every verb has. */
-const COMMON = {
-  folder: ["str", "Folder that relative paths start from."],
-};
-const OPTIONS = {
-  threads: ["int", "Threads to use"],
-  memory: ["int", "Maximum bytes of all buffers"],
-  force: ["bool", ""],
-  resume: ["bool", ""],
-};
+/** Types of options, by those of their fields. */
+const OPTION_TYPES = { "whole number": "int", "true or false": "bool", folder: "str" };
 
-/** @param {any} verb @param {Schema} schema @param {any} symbol @param {Results} results @param {Map<string, string>} inputs */
-function functionOf(verb, { properties, required = [] }, symbol, results, inputs) {
+/** @param {any} verb @param {Schema} schema @param {any} symbol @param {Results} results @param {Map<string, string>} inputs @param {any} known options by their names */
+function functionOf(verb, { properties, required = [] }, symbol, results, inputs, known) {
   const name = verb.function ?? verb.name;
   if (!symbol) throw new Error(`the library exports no ${name}`);
   const [signature] = results.checker.getTypeOfSymbol(symbol).getCallSignatures();
@@ -284,11 +276,13 @@ function functionOf(verb, { properties, required = [] }, symbol, results, inputs
     .filter(({ field }) => !positional.includes(field))
     .sort((a, b) => Number(b.isRequired) - Number(a.isRequired));
   const options = [
-    ...Object.entries(verb.options).map(([option, help]) => {
-      const [written, words] = OPTIONS[/** @type {keyof typeof OPTIONS} */ (option)];
-      return { field: option, python: option, written, words: words ? `${words}; default: ${help}` : `${help}` };
+    ...Object.entries({ ...verb.options, folder: "" }).map(([option, help]) => {
+      const { type: kind, description } = known[option];
+      const unit = option === "memory" ? ", in bytes" : "";
+      const unset = description !== "" && help !== "" ? `; default: ` : "";
+      const written = OPTION_TYPES[/** @type {keyof typeof OPTION_TYPES} */ (kind)];
+      return { field: option, python: option, written, words: `${description}${unit}${unset}${help}` };
     }),
-    ...Object.entries(COMMON).map(([option, [written, words]]) => ({ field: option, python: option, written, words })),
   ];
   const parameter = (/** @type {any} */ { python, written, isRequired: needed }) =>
     needed

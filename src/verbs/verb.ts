@@ -184,8 +184,18 @@ export interface FlagSpelling {
   readonly help?: string;
 }
 
+/** What options are in flags, and for programs in other languages; a verb's own words follow the description. */
+export const OPTION_FIELDS: Readonly<Record<keyof WorkOptions | "folder", Pick<SchemaField, "type" | "description">>> =
+  {
+    threads: { type: "whole number", description: "threads to use" },
+    memory: { type: "whole number", description: "memory limit for buffers" },
+    force: { type: "true or false", description: "" },
+    resume: { type: "true or false", description: "" },
+    folder: { type: "folder", description: "folder that relative paths start from" },
+  };
+
 /** Names of the options that do not belong into an input. */
-const OPTIONS = ["signal", "onProgress", "onNote", "folder", "hub", "threads", "memory", "force", "resume"];
+const OPTIONS = ["signal", "onProgress", "onNote", "hub", ...Object.keys(OPTION_FIELDS)];
 
 type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven"> &
   Partial<Pick<Verb<Schema>, "function">>;
@@ -227,12 +237,6 @@ export async function callVerb<Schema extends z.ZodObject, Result extends Noted,
 export function withHub<O extends VerbOptions<never> & WorkOptions>({ fetch }: Pick<Verb, "fetch">, options: O) {
   return { ...options, hub: options.hub ?? { fetch, signal: options.signal } };
 }
-
-/** A verb as a function of the library. */
-export const verbFunction =
-  <Schema extends z.ZodObject, Result extends Noted, P extends Progress>(verb: Verb<Schema, Result, P>) =>
-  (input: z.input<Schema>, options: VerbOptions<P> & WorkOptions = {}): Promise<Result> =>
-    callVerb(verb, input, options);
 
 /** By their verb, as reading a schema of training data takes 30 ms. */
 const fieldsOf = new WeakMap<object, readonly SchemaField[]>();

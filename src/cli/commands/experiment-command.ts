@@ -28,18 +28,10 @@ import { usageError } from "../../kit/index.js";
 import { closest, commandLine } from "../../kit/printing/index.js";
 import { exportVerb } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
-import {
-  type CommonOptions,
-  info,
-  interruptSignal,
-  print,
-  printJson,
-  warn,
-  withWorkOptions,
-} from "../shared/output.js";
+import { type CommonOptions, info, interruptSignal, print, printJson, warn } from "../shared/output.js";
 import { withPushOptions } from "../shared/push.js";
 import { callByFlags } from "../shared/verb-command.js";
-import { withVerbFlags } from "../shared/verb-flags.js";
+import { withVerbFlags, withWorkOptions } from "../shared/verb-flags.js";
 
 const ACTIONS = ["run", "resume", "status", "report", "export"] as const;
 type Action = (typeof ACTIONS)[number];

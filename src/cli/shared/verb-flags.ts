@@ -6,19 +6,20 @@ import { Argument, InvalidArgumentError, Option } from "commander";
 import { isObject } from "../../kit/index.js";
 import { withWritten } from "../../kit/numbers/index.js";
 import { checkSchema, type SchemaField } from "../../kit/settings/index.js";
-import { type Located, type Verb, verbFields } from "../../verbs/shared/index.js";
+import { type Located, OPTION_FIELDS, type Verb, verbFields } from "../../verbs/shared/index.js";
 import {
   addToList,
   parseList,
   parseNamed,
+  parseSize,
   parseThreads,
   type WorkOptions as WorkFlags,
   withCommonOptions,
-  workOptions,
 } from "./output.js";
 import { parseJson } from "./prompt-files.js";
 import { type PushFlags, withPushOptions } from "./push.js";
 import { type Check, checked, fieldOption, readValue, withField } from "./recipe-flags.js";
+import { adding } from "./typed.js";
 
 export type Flags = WorkFlags & PushFlags & { readonly dryRun?: boolean } & Readonly<Record<string, unknown>>;
 
@@ -108,8 +109,22 @@ export function withVerbFlags<V>(verb: V, names: readonly string[]): (command: C
   };
 }
 
+/** @param memory the default, as it is written */
+const workOptions = (memory: string) =>
+  adding<WorkFlags>((command) =>
+    withCommonOptions(
+      command
+        .optionsGroup("General:")
+        .option("--threads <n>", threadsHelp("physical cores"), parseThreads)
+        .option("--memory <size>", `${OPTION_FIELDS.memory.description} (default: ${memory})`, parseSize),
+    ),
+  );
+
+/** Adds threads and memory to a command that is no verb. */
+export const withWorkOptions = workOptions("256MB");
+
 const threadsHelp = (unset = "") =>
-  `threads to use (default: ${unset === "all cores" ? `${unset}, ${availableParallelism()} here` : unset})`;
+  `${OPTION_FIELDS.threads.description} (default: ${unset === "all cores" ? `${unset}, ${availableParallelism()} here` : unset})`;
 
 function optionsOf(verb: Verb, field: SchemaField, extra?: Extra): Option[] {
   const { each } = verb.terminal.flags?.[field.name] ?? {};

@@ -17,9 +17,11 @@ import {
   sourcesIn,
 } from "../plan/expert-names.js";
 import type { Configuration, ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "../plan/plan-schema.js";
+import { type BoundStep, boundSteps } from "../plan/plan-steps.js";
 import { decidingTasks, tasksFor } from "../plan/plan-tasks.js";
 import { maskOf } from "../plan/training-runs.js";
 import { type SearchOutcome, searchGroup } from "../search/search.js";
+import { verbKey } from "../steps/run-verb.js";
 import { type AnalyzeStep, type Json, type Step, stepKey, type TaskItems, type TaskRequest } from "../steps/step.js";
 import { describeRefusals, type Selection, selectCheckpoints } from "./choose-checkpoints.js";
 import type { Facts, Results } from "./facts.js";
@@ -109,6 +111,7 @@ class Expander {
     const models = this.#steps.models(this.#merges);
     const overlaps = this.#overlaps(); // adds steps
     const changes = this.#changes();
+    this.#verbs();
     return {
       steps: this.#steps.steps,
       runs: this.#runs,
@@ -372,6 +375,30 @@ class Expander {
         }),
       ),
     );
+  }
+
+  /** Adds the steps of the plan's `steps` whose models are known. */
+  #verbs(): void {
+    const members = this.#members();
+    for (const [name, fields] of Object.entries(this.#plan.steps)) {
+      const verb = this.#facts.verbs.get(fields.verb);
+      for (const bound of verb ? boundSteps(name, fields, verb, members) : []) this.#addVerb(name, bound);
+    }
+  }
+
+  #addVerb(name: string, { label, verb, used, input }: BoundStep): void {
+    const found = new Map(used.map((one) => [one, one === "base" ? this.#base : this.#source(one)] as const));
+    const models = [...found.values()].filter((one) => one !== undefined);
+    if (models.length < found.size) {
+      this.#steps.wait(label, 1, { kind: "verb" });
+      return;
+    }
+    const given = input((one) => found.get(one)?.source as string);
+    this.#steps.add({
+      ...{ kind: "verb", key: verbKey(verb, given), name, label, verb: verb.name, input: given },
+      needs: [...new Set(models.flatMap(({ needs }) => needs))],
+      locations: Object.assign({}, ...models.map(({ locations }) => locations)),
+    });
   }
 
   /** The analyses of the plan's `overlaps` whose experts are known. */

@@ -259,6 +259,12 @@ export const planSchema = z.strictObject({
       "controls of layer swaps, in their default configuration: true for all kinds, or a list of kinds, or a mapping. Searches ignore them, and none is marked best",
     ),
   evaluate: evaluation.describe("evaluation of every model"),
+  steps: z
+    .record(z.string(), z.looseObject({ verb: line.describe("command, such as export, extract or measure") }))
+    .default({})
+    .describe(
+      "other commands to carry out, by names of your own: `verb`, and the fields that it takes (see Verbs), with names of this plan for models; a family is each of its experts in turn. What a step writes is in its folder, under `out`",
+    ),
   averages: z
     .array(average)
     .default([])

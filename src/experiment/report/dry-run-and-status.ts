@@ -14,6 +14,7 @@ const KIND_NAMES: Readonly<Record<StepKind, string>> = {
   analyze: "analysis",
   merge: "writing merges",
   evaluate: "evaluation",
+  verb: "other commands",
 };
 
 /** Entries of a list that are printed one by one. */
@@ -124,8 +125,8 @@ function knownLines({ models }: Outlook["expansion"], what: string): string[] {
 function countLines({ steps }: Outlook): string[] {
   const rows = KINDS.flatMap((kind) => {
     const own = steps.filter(({ step }) => step.kind === kind);
-    // Few plans write merges.
-    if (kind === "merge" && own.length === 0) return [];
+    // Few plans have them.
+    if ((kind === "merge" || kind === "verb") && own.length === 0) return [];
     const done = own.filter(({ state }) => state.state === "done").length;
     return [[KIND_NAMES[kind], String(done), String(own.length - done)]];
   });
@@ -151,6 +152,7 @@ function stepLines({ steps, expansion }: Outlook): string[] {
   });
   const trained = steps.flatMap(({ step }) => (step.kind === "train" && left.has(step.key) ? [step.name] : []));
   const written = steps.flatMap(({ step }) => (step.kind === "merge" && left.has(step.key) ? [step.label] : []));
+  const others = steps.flatMap(({ step }) => (step.kind === "verb" && left.has(step.key) ? [`  ${step.label}`] : []));
   const analyzed = steps.filter(({ step }) => step.kind === "analyze" && left.has(step.key)).length;
   return [
     ...(trained.length > 0 ? [`  train ${formatSome(trained, MAX_LISTED)}`] : []),
@@ -158,6 +160,8 @@ function stepLines({ steps, expansion }: Outlook): string[] {
     ...(analyzed > 0 ? [`  analyze ${plural(analyzed, "pair")}`] : []),
     ...asked.slice(0, MAX_LISTED),
     ...(asked.length > MAX_LISTED ? [`  evaluate on ${plural(asked.length - MAX_LISTED, "more task")}`] : []),
+    ...others.slice(0, MAX_LISTED),
+    ...(others.length > MAX_LISTED ? [`  and ${plural(others.length - MAX_LISTED, "more command")}`] : []),
   ];
 }
 

@@ -75,6 +75,7 @@ function resultOf({ step }: StepOrder): StepResult {
   if (step.kind === "train") return { kind: "train", checkpoints: [{ path: "run/checkpoint-10", samples: 10 }] };
   if (step.kind === "analyze") return { kind: "analyze", suggested: [] };
   if (step.kind === "merge") return { kind: "merge" };
+  if (step.kind === "verb") return { kind: "verb", figures: [] };
   const places = step.items ?? Array.from({ length: ITEMS }, (_, i) => i);
   return { kind: "evaluate", score: 0.5, items: places.map((index) => ({ index, id: `${index}`, value: index % 2 })) };
 }

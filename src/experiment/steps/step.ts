@@ -116,9 +116,20 @@ export interface EvaluateStep extends StepFields, Runner {
   readonly items: readonly number[] | null;
 }
 
-export type Step = TrainStep | AnalyzeStep | MergeStep | EvaluateStep;
+/** Carries out a verb. */
+export interface VerbStep extends StepFields {
+  readonly kind: "verb";
+  readonly key: string;
+  /** The entry of the plan's `steps`. */
+  readonly name: string;
+  readonly verb: string;
+  /** What it takes; models are identities. */
+  readonly input: Readonly<Record<string, unknown>>;
+}
+
+export type Step = TrainStep | AnalyzeStep | MergeStep | EvaluateStep | VerbStep;
 export type StepKind = Step["kind"];
-export const KINDS: readonly StepKind[] = ["train", "analyze", "merge", "evaluate"];
+export const KINDS: readonly StepKind[] = ["train", "analyze", "merge", "evaluate", "verb"];
 
 /** The key of a step: a digest of everything that its result depends on. Labels, folders and resources are not part of it. */
 export function stepKey(kind: StepKind, inputs: unknown): string {

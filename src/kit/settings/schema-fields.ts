@@ -34,7 +34,9 @@ export interface SchemaField {
 
 /** Sets the JSON Schema of a schema that has none, or that also accepts shorter forms. */
 export function writtenAs<T extends z.ZodType>(schema: T, json: () => JsonSchema): T {
-  return schema.meta({ writtenAs: json });
+  // Another schema may have it in several places.
+  let made: JsonSchema | undefined;
+  return schema.meta({ writtenAs: () => structuredClone((made ??= json())) });
 }
 
 /** JSON Schema (draft 2020-12) of the input. */
