@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { ResultsComparison } from "../evaluate/index.js";
 import type { StripLayer } from "../figures/index.js";
 import type { HubAccess } from "../formats/checkpoint/index.js";
-import { defined, type Progress } from "../kit/index.js";
+import { defined, type Progress, RecipeError } from "../kit/index.js";
 import { asField, commandLine, formatBytes, type SayField } from "../kit/printing/index.js";
 import { namedField } from "../kit/settings/index.js";
 import { methodOf, OUTPUT_DTYPES, outputSchema, sourceField } from "../merge/index.js";
@@ -16,6 +16,14 @@ import {
 } from "../merge/output/index.js";
 import type { TaskScore } from "./evaluate.js";
 import type { MergeInput, RecipeInput } from "./inputs.js";
+import {
+  ROUTING_FLAG,
+  type RoutingFound,
+  routingOfPlan,
+  routingTexts,
+  routingVerdict,
+  showRouting,
+} from "./merge-routing.js";
 import { describeMeasured, heldBack, named, showEvaluation, showPlan, wroteLine } from "./merge-show.js";
 import type { Stages } from "./merge-stages.js";
 import { MergePlan, planMerge } from "./plan-merge.js";
@@ -50,12 +58,13 @@ const writeFields = {
     .string()
     .optional()
     .meta({ description: "then write OUT.gguf in this encoding for llama.cpp, such as q4_k_m" }),
+  on: routingTexts,
   pushAnyway: flag("push a merge whose average over the tasks of `eval` is lower than that of a model it is of"),
 };
 
 type Write = Pick<
   z.input<z.ZodObject<typeof writeFields>>,
-  "out" | "download" | "allowUnrelated" | "allowNonFinite" | "eval" | "limit" | "export" | "pushAnyway"
+  "out" | "download" | "allowUnrelated" | "allowNonFinite" | "eval" | "limit" | "export" | "on" | "pushAnyway"
 >;
 
 /** Fields of a recipe of any method that are flags, in their order. */
@@ -63,7 +72,7 @@ const OUTPUT = ["as", "dtype", "budget", "shard_size", "vocabulary", "tokenizer_
 
 /** The group of flags of each merge. */
 const OUTPUT_FLAGS = [
-  ...["out", ...OUTPUT, "dryRun", "download", "resume", "force", "allowUnrelated", "allowNonFinite"],
+  ...["out", ...OUTPUT, "dryRun", "on", "download", "resume", "force", "allowUnrelated", "allowNonFinite"],
 ];
 const STAGE_FLAGS = ["eval", "limit", "export", "push", "pushAnyway"];
 
@@ -77,6 +86,7 @@ const FLAGS: Readonly<Record<string, FlagSpelling>> = {
   allowNonFinite: { flag: "allow-nonfinite" },
   eval: { value: "tasks", read: "list" },
   export: { value: "type" },
+  on: ROUTING_FLAG,
 };
 
 /** A merge that is planned. */
@@ -85,6 +95,7 @@ export interface PlannedMerge extends Noted {
   /** What follows the merge, in words. */
   readonly following: readonly string[];
   readonly beside?: Beside | undefined;
+  readonly routed?: RoutingFound | undefined;
 }
 
 /** What a dry run found beside the plan. */
@@ -210,6 +221,7 @@ function mergingVerb<Schema extends z.ZodObject>({
     async run(given, controls) {
       const start = performance.now();
       const input = given as Input;
+      if (input.on !== undefined) throw RecipeError.at({ field: "on" }, "on: is for a dry run, which writes nothing");
       const { force, threads, memory, signal, onProgress, onPlan } = controls;
       // What is complete stays where stages follow, so that the same command goes through those that are missing.
       const hasStages = input.eval !== undefined || input.export !== undefined;
@@ -265,14 +277,22 @@ function mergingVerb<Schema extends z.ZodObject>({
       async run(input, controls) {
         const found = await planned(input as Input, controls);
         const stages = await stagesOf(found, input as Input, placeOf(input as Input, controls), controls);
-        return { ...found, following: stages?.lines ?? [], beside: await beside?.(input as never, controls) };
+        const { on } = input as Input;
+        const routed = on === undefined ? undefined : await routingOfPlan(found.plan, on, controls as Controls);
+        return { ...found, following: stages?.lines ?? [], beside: await beside?.(input as never, controls), routed };
       },
-      show: ({ plan, following }) => showPlan(plan.toJSON(), plan.summary, plan.notes, following),
-      json: ({ plan, following, beside }) => ({
-        ...{ plan: plan.toJSON(), summary: plan.summary, ...beside?.json },
+      show: ({ plan, following, routed }) => [
+        ...showPlan(plan.toJSON(), plan.summary, plan.notes, following),
+        ...(routed ? showRouting(routed) : []),
+      ],
+      json: ({ plan, following, beside, routed }) => ({
+        ...{ plan: plan.toJSON(), summary: plan.summary, ...beside?.json, ...routed },
         ...(following.length > 0 ? { following } : {}),
       }),
-      closing: ({ beside }, input) => beside?.lines ?? closing?.(input as never) ?? [],
+      closing: ({ beside, routed }, input) => [
+        ...(beside?.lines ?? closing?.(input as never) ?? []),
+        ...(routed ? [routingVerdict(routed)] : []),
+      ],
     },
     terminal: {
       ...(positional ? { positional } : {}),

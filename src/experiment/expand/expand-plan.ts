@@ -191,8 +191,9 @@ class Expander {
     }
     // The base may have an adapter, as before there were other starts.
     const start = found && found !== this.#base ? this.#written(found) : found;
-    const written = masks.map(([name, mask]) => {
-      return [name, mask === unknown ? unknown : this.#written(mask as PlanModel)] as const;
+    // An adapter need not be written: its change is read as that of the sum.
+    const written = (masks as [string, PlanModel][]).map(([name, mask]) => {
+      return [name, typeof mask.source === "string" ? mask : this.#written(mask)] as const;
     });
     const runs = trainingSteps(train, start ?? unknown, new Map(written), this.#facts);
     if (start && masks.every(([, mask]) => mask !== unknown)) {
