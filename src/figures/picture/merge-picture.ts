@@ -127,7 +127,7 @@ function barShapes({ rows, scale }: Bars, top: number, colour: Colour, text: Tex
       element("circle", { cx: at(row.mean), cy: y, r: 10, fill }),
       text(right + 24, y + 8, scoreText(row.mean, scale), 24, { "font-weight": 650 }),
       ...(row.interval
-        ? [text(right + 112, y + 8, formatSpan(row.interval, { scale }), 19, { fill: colour("soft") })]
+        ? [text(right + 124, y + 8, formatSpan(row.interval, { scale }), 19, { fill: colour("soft") })]
         : []),
     ];
   });
