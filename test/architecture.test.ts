@@ -96,7 +96,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["changedRowsOf", "mostChangedRows", "overlapOf", "pageData", "suggestRecipes", "trainingSentences"],
   ],
   "merge/extract": [],
-  "merge/output": ["cloneFile", "pushLines"],
+  "merge/output": ["cloneFile", "pictureInCard", "pushLines"],
   evaluate: [
     ...["HUB_SCORES", "SCORE_FORMATS", "comparisonLines"],
     ...["ownPrompt", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],

@@ -1,5 +1,5 @@
 // The documentation site: the Markdown of the repository, where it is, as the pages of one site.
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitepress";
@@ -105,7 +105,15 @@ export default defineConfig({
   lang: "en",
   title: "layergraft",
   description,
-  head: [["link", { rel: "icon", href: `${base}icon.svg`, type: "image/svg+xml" }]],
+  head: [
+    ["link", { rel: "icon", href: `${base}icon.svg`, type: "image/svg+xml" }],
+    // What a link to the site is shown with: the picture of the example's merge.
+    ["meta", { property: "og:image", content: `${base}merge.png` }],
+    ["meta", { property: "og:title", content: title }],
+    ["meta", { property: "og:description", content: description }],
+    ["meta", { name: "twitter:card", content: "summary_large_image" }],
+  ],
+  buildEnd: ({ outDir }) => copyFileSync(join(ROOT, "docs/images/merge.png"), join(outDir, "merge.png")),
   markdown: {
     anchor: { slugify },
     theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },

@@ -6,7 +6,7 @@ import { escapeMarkdown } from "../../figures/index.js";
 import { type Checkpoint, folderName, foldersOf, hubPlace } from "../../formats/checkpoint/index.js";
 import { isHubName } from "../../formats/hub/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
-import { digestOf, digestOfFile, isFile } from "../../kit/files/index.js";
+import { digestOf, digestOfFile, isFile, writeFileAtomically } from "../../kit/files/index.js";
 import { isObject, VERSION } from "../../kit/index.js";
 import { commandLine, formatPercent } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
@@ -249,4 +249,23 @@ async function frontOf(folder: string): Promise<Readonly<Record<string, unknown>
   } catch {
     return {};
   }
+}
+
+/** The picture of a merge in its folder. */
+export const CARD_PICTURE = "merge.png";
+
+/**
+ * Puts the picture of a merge into the card of its folder, below the title.
+ * @param alt what the picture shows
+ */
+export async function pictureInCard(folder: string, png: Buffer, alt: string): Promise<void> {
+  const file = join(folder, "README.md");
+  const card = await readFile(file, "utf8");
+  await writeFileAtomically(join(folder, CARD_PICTURE), png);
+  if (card.includes(`](${CARD_PICTURE})`)) return;
+  await writeFileAtomically(
+    file,
+    // Comments of the front matter begin like a title.
+    card.replace(/(?<=^---\n\n)# .*\n/m, (title) => `${title}\n![${escapeMarkdown(alt)}](${CARD_PICTURE})\n`),
+  );
 }
