@@ -103,7 +103,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
   ],
   // What is found in results that are there.
-  "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "leadOf"],
+  "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "kindOfMethod", "leadOf"],
   "evaluate/scoring": ["averageRepeats", "turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
@@ -118,6 +118,7 @@ const LEFT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands/compare-command.ts": ["compareResults", "ratingPage", "tallyRatings"],
   "cli/commands/doctor-command.ts": ["installLlama", "loadLibrary"],
   "cli/commands/eval-command.ts": ["writeHubScores"],
+  "cli/commands/experiment-command.ts": ["writeCardFindings"],
   "cli/shared/push.ts": ["checkPush"],
   "experiment/steps/model-pool.ts": ["modelBackend", "openLlama", "openServed"],
   "studio/server/evaluations.ts": ["compareResults"],

@@ -15,5 +15,5 @@ export { type ExperimentInput, type ExperimentPlan, planFields, planJsonSchema }
 export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";
 export { Store } from "./run/store.js";
-export { type FinishedEvaluation, finishedEvaluations, kindOfMethod } from "./steps/finished-evaluations.js";
+export { type FinishedEvaluation, finishedEvaluations } from "./steps/finished-evaluations.js";
 export { EVALUATION } from "./steps/run-evaluation.js";

@@ -11,6 +11,7 @@ import {
 } from "../../experiment/index.js";
 import {
   adviceOnFailures,
+  barFigure,
   downloadsOn,
   findRecipe,
   gatherReport,
@@ -26,6 +27,7 @@ import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
 import { closest, commandLine } from "../../kit/printing/index.js";
+import { writeCardFindings } from "../../merge/output/index.js";
 import { exportVerb } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
 import {
@@ -133,10 +135,14 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
   }
   const experiment = await openExperiment(plan, { base, data, signal: interruptSignal() });
   const status = await statusOf(experiment);
-  const { name, recipe } = findRecipe(row, gatherReport(experiment, status), status);
+  const { name, recipe, overviews } = findRecipe(row, gatherReport(experiment, status), status);
   const output = { ...rest, ...(out === undefined ? {} : { out }) };
   info(flags, `Exporting ${name}`);
-  if (format === undefined) return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) });
+  if (format === undefined) {
+    const found = overviews.map((overview) => barFigure(overview));
+    const onWritten = (folder: string) => writeCardFindings(folder, found);
+    return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) }, onWritten);
+  }
   const encoding = { ...(type === undefined ? {} : { type }), ...(tensorType === undefined ? {} : { tensorType }) };
   await callByFlags(exportVerb, { source: recipe, format }, { ...output, ...encoding });
 }

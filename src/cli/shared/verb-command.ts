@@ -62,6 +62,8 @@ interface Extra {
   readonly instead?: (located: Located<never>, flags: Flags) => Promise<boolean>;
   /** Further controls of the verb. @param clear removes the progress, to print something else */
   readonly controls?: (flags: Flags, clear: () => void, input: never) => object;
+  /** Does something with a result before it is printed and pushed. */
+  readonly finished?: (result: never, input: never) => Promise<void>;
   /** Prints the result in another form, if the flags say so. */
   readonly printed?: (result: never, input: never, flags: Flags) => Promise<boolean>;
 }
@@ -415,6 +417,7 @@ async function printResult(
   const { terminal } = verb;
   const seconds = () => (performance.now() - start) / 1000;
   for (const warning of result.warnings) if (!said.has(warning)) warn(warning);
+  await extra?.finished?.(result as never, input as never);
   const held = flags.push === undefined ? undefined : terminal.heldBack?.(result, input);
   const pushed = async (): Promise<Awaited<ReturnType<typeof pushResult>>> =>
     terminal.pushed && held === undefined ? pushResult(terminal.pushed(result, input), flags) : {};
