@@ -179,8 +179,8 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
   if ((action === "run" || action === "resume") && flags.allowCode) {
     for (const line of programLines(experiment.programs)) info(flags, line);
   }
-  if (action === "run" || action === "resume") await runShown(experiment, flags, signal);
-  const status = await statusOf(experiment);
+  const known = action === "run" || action === "resume" ? await runShown(experiment, flags, signal) : undefined;
+  const status = await statusOf(experiment, known);
   if (action === "status") {
     if (flags.json) {
       const steps = status.steps.map(({ step, state }) => ({ ...step, ...state }));
@@ -194,26 +194,27 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
   await report(action, experiment, status, flags);
 }
 
-/** Runs an experiment with its progress on stderr; failed steps set the exit status. */
+/** Runs an experiment with its progress on stderr; failed steps set the exit status. @returns what is known of its steps */
 export async function runShown(
   experiment: Experiment,
   flags: CommonOptions & Pick<ExperimentFlags, "allowCode">,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<ExperimentStatus["known"]> {
   const display = flags.quiet ? SILENT : showProgress();
   try {
-    const { failures } = await runOpened(experiment, {
+    const { failures, known } = await runOpened(experiment, {
       signal,
       allowCode: flags.allowCode,
       onDownload: downloadsOn(display),
       onEvent: progressOf(display),
     });
-    if (failures.length === 0) return;
+    if (failures.length === 0) return known;
     process.exitCode = 1;
     display.stop();
     // Otherwise the display has shown the reasons.
     if (flags.quiet) for (const { label, reason } of failures) warn(`${label} failed: ${reason}`);
     warn(adviceOnFailures(failures.length));
+    return known;
   } finally {
     display.stop();
   }
