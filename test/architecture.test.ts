@@ -103,7 +103,7 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["scoreTexts", "sharedPrompt", "sharedPrompts", "together"],
   ],
   // What is found in results that are there.
-  "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "leadOf"],
+  "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "kindOfMethod", "leadOf"],
   "evaluate/scoring": ["averageRepeats", "turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
@@ -119,6 +119,8 @@ const LEFT: Readonly<Record<string, readonly string[]>> = {
   "cli/commands/doctor-command.ts": ["installLlama", "loadLibrary"],
   // Another form of the result, which --format chooses.
   "cli/commands/eval-command.ts": ["writeHubScores"],
+  // Into the card of what an experiment exports or pushes.
+  "cli/commands/experiment-command.ts": ["writeCardFindings"],
   // Before the work of another verb, whose result is to be pushed.
   "cli/shared/push.ts": ["checkPush"],
   // Keeps a model open for the next step, where a verb closes it.

@@ -213,5 +213,13 @@ describe("the same command again", () => {
     const { evaluation } = await merge(recipe, { ...options, out: "stopped" });
     expect(evaluation?.models.map(({ id }) => id)).toEqual(["merge", "task", "language"]);
     expect(existsSync(at("stopped.gguf"))).toBe(true);
+    const card = readFileSync(at("stopped/README.md"), "utf8");
+    const [verdict = ""] = evaluation?.verdicts ?? [];
+    expect(verdict).toMatch(
+      /^The merge scores [\d.]+%, [\d.]+ points below the task expert, the best single model \(100\.0%; 95% interval/,
+    );
+    expect(card.match(/^## .+$/gm)).toEqual(["## Evaluation", "## Use"]);
+    expect(card).toContain(`; custom/llama\\_task@1. ${verdict}\n`);
+    expect(card).toMatch(/^\| task \| 100\.0 \|/m);
   });
 });

@@ -14,6 +14,6 @@ export { parsePlan, readPlan } from "./plan/plan-file.js";
 export { type ExperimentInput, type ExperimentPlan, planFields, planJsonSchema } from "./plan/plan-schema.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";
 export { Store } from "./run/store.js";
-export { type FinishedEvaluation, finishedEvaluations, kindOfMethod } from "./steps/finished-evaluations.js";
+export { type FinishedEvaluation, finishedEvaluations } from "./steps/finished-evaluations.js";
 export { EVALUATION } from "./steps/run-evaluation.js";
 export { type TuneOptions, type TuneResult, tune } from "./verbs/tune.js";

@@ -43,6 +43,8 @@ export interface Extra {
   readonly instead?: (located: Located<never>, flags: Flags) => Promise<boolean>;
   /** Further controls of the verb. @param clear removes the progress, to print something else */
   readonly controls?: (flags: Flags, clear: () => void, input: never) => object;
+  /** Does something with a result before it is printed and pushed. */
+  readonly finished?: (result: never, input: never) => Promise<void>;
   /** Prints the result in another form, if the flags say so. */
   readonly printed?: (result: never, input: never, flags: Flags) => Promise<boolean>;
 }

@@ -87,6 +87,7 @@ async function printResult(
   const { terminal } = verb;
   const seconds = () => (performance.now() - start) / 1000;
   for (const warning of result.warnings) if (!said.has(warning)) warn(warning);
+  await extra?.finished?.(result as never, input as never);
   const held = flags.push === undefined ? undefined : terminal.heldBack?.(result, input);
   const pushed = async (): Promise<Awaited<ReturnType<typeof pushResult>>> =>
     terminal.pushed && held === undefined ? pushResult(terminal.pushed(result, input), flags) : {};

@@ -13,6 +13,10 @@ export interface Candidate extends Compared {
   readonly isPoint?: boolean | undefined;
 }
 
+/** What a merge is among others, by its method. */
+export const kindOfMethod = (method: string): "swap" | "average" | "merge" =>
+  method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
+
 /** What candidates were compared on. */
 export interface ComparedOn<C extends Candidate> {
   readonly scale: Scale;

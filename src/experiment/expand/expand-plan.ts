@@ -89,6 +89,8 @@ class Expander {
   /** Experts that guards left out, and what would start from them. */
   readonly #missing = new Set<string>();
   readonly #names: Set<string>;
+  /** What recipes can name. */
+  readonly #sources: readonly Member[];
 
   constructor(plan: ExperimentPlan, facts: Facts, results: Results) {
     this.#plan = plan;
@@ -97,6 +99,7 @@ class Expander {
     this.#steps = new StepList(plan, facts, results);
     this.#base = baseModel(plan, facts);
     this.#merges = mergesOf(plan, facts.modelIdentity(plan.base).layers ?? plan.assume?.layers);
+    this.#sources = sourcesIn(plan);
     this.#names = new Set(["base", ...membersOf(plan).map(({ name }) => name)]);
   }
 
@@ -137,7 +140,7 @@ class Expander {
 
   /** What recipes can name, without what guards left out. */
   #members(): Member[] {
-    return sourcesIn(this.#plan).filter(({ name }) => !this.#missing.has(name));
+    return this.#sources.filter(({ name }) => !this.#missing.has(name));
   }
 
   /** A model that a recipe names, if it is known. A merge is written by a step. */
@@ -157,7 +160,7 @@ class Expander {
 
   /** What a group or merge starts from: undefined if it is not known yet, `missing` if guards left it out. */
   #start(name: string | undefined): PlanModel | undefined | "missing" {
-    const [member] = membersNamed(name ?? "base", sourcesIn(this.#plan));
+    const [member] = membersNamed(name ?? "base", this.#sources);
     if (!member) return this.#base;
     return this.#source(member) ?? (this.#missing.has(member.name) ? "missing" : undefined);
   }

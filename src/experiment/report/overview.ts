@@ -1,5 +1,5 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
-import { type Candidate, findingAbout } from "../../evaluate/findings/index.js";
+import { type Candidate, findingAbout, kindOfMethod } from "../../evaluate/findings/index.js";
 import { type Finding, listed } from "../../figures/index.js";
 import { findLanguage, groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
@@ -9,7 +9,6 @@ import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { decidingScores, inLanguages, languagesOf } from "../plan/plan-tasks.js";
 import type { Role } from "../plan/plan-values.js";
 import { fieldsAt, pointOf } from "../plan/space.js";
-import { kindOfMethod } from "../steps/finished-evaluations.js";
 import { compareRow } from "./comparisons.js";
 import type { Overview, OverviewBar, OverviewRow } from "./report-data.js";
 import { mergeInWords } from "./row-words.js";

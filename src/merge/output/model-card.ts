@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { escapeMarkdown } from "../../figures/index.js";
+import { escapeMarkdown, type Figure, pageMarkdown } from "../../figures/index.js";
 import { type Checkpoint, folderName, foldersOf, hubPlace } from "../../formats/checkpoint/index.js";
 import { isHubName } from "../../formats/hub/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
@@ -112,6 +112,24 @@ async function card(
   return `---\n${asked.join("")}${yamlText(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}${open}\n${useOf(of)}`;
 }
 
+const USE = "## Use\n";
+const EVALUATION = "## Evaluation\n";
+
+/**
+ * Puts what was found of a model into the card in its folder, before how it is used, in place of what an earlier evaluation found. A
+ * folder without a card stays without.
+ */
+export async function writeCardFindings(folder: string, figures: readonly Figure[]): Promise<void> {
+  const file = join(folder, "README.md");
+  if (figures.length === 0 || !(await isFile(file))) return;
+  const [front = "", ...sections] = (await readFile(file, "utf8")).split(/^(?=## )/m);
+  const section = { id: "evaluation", title: "Evaluation", figures };
+  const text = pageMarkdown({ title: "", lead: "", verdicts: [], notes: [], sections: [section], footer: "" });
+  const others = sections.filter((one) => !one.startsWith(EVALUATION));
+  const use = others.findIndex((one) => one.startsWith(USE));
+  await writeFileAtomically(file, [front, ...others.toSpliced(use < 0 ? others.length : use, 0, `${text}\n`)].join(""));
+}
+
 /** How the model is loaded and asked. */
 function useOf({ title, isAdapter }: { readonly title: string; readonly isAdapter: boolean }): string {
   const path = JSON.stringify(title);
@@ -124,8 +142,7 @@ model = AutoPeftModelForCausalLM.from_pretrained(${path})  # this folder, or the
 path = ${path}  # this folder, or the name of its repository
 model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)`;
   const source = isAdapter ? `BASE+${title}` : title;
-  return `## Use
-
+  return `${USE}
 \`\`\`python
 ${load}
 \`\`\`

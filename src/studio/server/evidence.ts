@@ -1,7 +1,8 @@
 // Everything in a project that answered the questions of a result: its models, its recipes, and the merges of its experiments.
 import { dirname, join, resolve } from "node:path";
 import { type EngineSource, openModelSource } from "../../engine/index.js";
-import { type FinishedEvaluation, kindOfMethod } from "../../experiment/index.js";
+import { kindOfMethod } from "../../evaluate/findings/index.js";
+import type { FinishedEvaluation } from "../../experiment/index.js";
 import { type ModelKind, ownClass } from "../../figures/index.js";
 import { digestOfJson } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError } from "../../kit/index.js";
