@@ -55,7 +55,7 @@ const count: Verb<typeof schema, { tensors: number; notes: string[]; warnings: s
     },
   ],
   terminal: {
-    groups: { "Models:": ["model"], "Counting:": ["part", "least", "isShort", "allowCode"], "Output:": ["out"] },
+    groups: { Models: ["model"], Counting: ["part", "least", "isShort", "allowCode"], Output: ["out"] },
     flags: { isShort: { flag: "short" } },
     closing: (_, { model }) => [`Counted ${model}`],
   },

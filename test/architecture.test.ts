@@ -125,8 +125,6 @@ const LEFT: Readonly<Record<string, readonly string[]>> = {
   "cli/shared/push.ts": ["checkPush"],
   // Keeps a model open for the next step, where a verb closes it.
   "experiment/steps/model-pool.ts": ["modelBackend", "openLlama", "openServed"],
-  // Whether llama.cpp can be chosen.
-  "studio/server/evaluations.ts": ["loadLibrary"],
 };
 
 test("commands, the studio and steps of experiments call verbs in place of what these orchestrate", () => {

@@ -86,8 +86,8 @@ export const analyzeVerb: Verb<typeof analyzeSchema, AnalyzeResult> = {
   show: (analysis, { beside }) => showAnalysis(analysis, beside),
   terminal: {
     groups: {
-      "Models:": ["base", "experts", "rows", "thresholds", "vocabulary", "on", "beside"],
-      "Output:": ["out", "force"],
+      Models: ["base", "experts", "rows", "thresholds", "vocabulary", "on", "beside"],
+      Output: ["out", "force"],
     },
     flags: {
       experts: { flag: "expert", value: "name=source" },

@@ -8,7 +8,7 @@ import type { Takes } from "./verb.js";
 export const CHAT_HELP = "Ctrl-C stops an answer, /new starts a new conversation, an empty line or Ctrl-D exits.";
 
 const JSON_HELP =
-  "With --json, each answer is one line of JSON: text, finish, promptTokens, and newTokens for a complete answer. " +
+  "In JSON, each answer is one line: text, finish, promptTokens, and newTokens for a complete answer. " +
   "finish is stop (the model ended it, or a stop text did), length (the limit of new tokens, or the context is full), " +
   "stopped (by Ctrl-C), or full (the conversation no longer fits the context, so there is no answer).";
 
@@ -28,9 +28,9 @@ export const chatTakes: Takes<typeof schema> = {
   terminal: {
     positional: ["source"],
     groups: {
-      "Prompt:": ["system", "templateVariables"],
-      "Sampling:": ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "seed", "stop"],
-      "Engine:": ["backend", "threads", "type", "providers"],
+      Prompt: ["system", "templateVariables"],
+      Sampling: ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "seed", "stop"],
+      Engine: ["backend", "threads", "type", "providers"],
     },
     flags: { ...MODEL_FLAGS, system: { value: "text" } },
   },

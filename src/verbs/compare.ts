@@ -22,7 +22,7 @@ export const compareSchema = z.strictObject({
     .min(2, "must list two or more")
     .meta({
       description:
-        "folders that eval --out or lm_eval wrote; each is compared with the first. Join runs of one method with commas",
+        "folders that eval or lm_eval wrote; each is compared with the first. Join runs of one method with commas",
     }),
   discordance: z
     .number(SHARE)
@@ -69,9 +69,9 @@ export const compareVerb: Verb<typeof compareSchema, CompareResult> = {
   terminal: {
     positional: ["results"],
     groups: {
-      "Comparison:": ["discordance"],
+      Comparison: ["discordance"],
       "Ratings by people, of two results:": ["rate"],
-      "Output:": ["flips", "format", "seed", "resamples"],
+      Output: ["flips", "format", "seed", "resamples"],
     },
     flags: { results: { value: "results..." }, discordance: { value: "share" } },
     json: ({ notes: _notes, warnings: _warnings, ...comparison }) => comparison,

@@ -57,7 +57,7 @@ export const diffVerb: Verb<typeof diffSchema, DiffResult> = {
   },
   terminal: {
     positional: ["a", "b"],
-    groups: { "Output:": ["tensors"] },
+    groups: { Output: ["tensors"] },
     json: ({ notes: _notes, warnings: _warnings, ...found }) => found,
     isFailure: ({ identical }) => !identical,
   },

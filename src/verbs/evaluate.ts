@@ -188,15 +188,15 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
   terminal: {
     positional: ["source"],
     groups: {
-      "Tasks:": ["tasks", "list", "protocols", "shots", "limit", "prompts", "data", "tokenize"],
-      "Sampling:": ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "repeats"],
-      "Output:": ["out", "resume", "dryRun", "skipUnanswered", "show", "format", "seed", "resamples"],
+      Tasks: ["tasks", "list", "protocols", "shots", "limit", "prompts", "data", "tokenize"],
+      Sampling: ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "repeats"],
+      Output: ["out", "resume", "dryRun", "skipUnanswered", "show", "format", "seed", "resamples"],
       "Model-written programs (MBPP):": ["allowCode", "unsafeCode", "python", "codeTimeout"],
-      "Backend:": [
+      Backend: [
         ...["backend", "batch", "model", "tokenizer", "concurrency", "timeout", "retries", "startTimeout"],
         ...["apiKeyEnv", "templateVariables"],
       ],
-      "Engine:": ["threads", "type", "providers"],
+      Engine: ["threads", "type", "providers"],
     },
     flags: {
       ...MODEL_FLAGS,

@@ -110,7 +110,7 @@ export const exportVerb: Verb<typeof exportSchema, ExportResult, Progress, Plann
   },
   terminal: {
     positional: ["source"],
-    groups: { "Output:": ["format", "type", "tensorTypes", "out", "dryRun", "ollama", "resume", "force"] },
+    groups: { Output: ["format", "type", "tensorTypes", "out", "dryRun", "ollama", "resume", "force"] },
     flags: {
       format: { value: "format" },
       type: { value: "type" },

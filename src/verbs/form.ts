@@ -19,7 +19,7 @@ export function formGroups({ schema, shown, terminal }: Formed): FieldGroup[] {
   const fields = verbFields({ schema });
   const groups = Object.entries(terminal.groups).flatMap(([title, names]) => {
     const isOf = ({ name }: SchemaField) => names.includes(name);
-    return fields.some(isOf) || names.includes("*") ? [{ title: title.replace(/:$/, ""), names }] : [];
+    return fields.some(isOf) || names.includes("*") ? [{ title, names }] : [];
   });
   const titleOf = ({ name, required }: SchemaField): string => {
     const group = groups.find(({ names }) => names.includes(name)) ?? groups.find(({ names }) => names.includes("*"));

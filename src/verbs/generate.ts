@@ -94,9 +94,9 @@ export const generateVerb: Verb<typeof generateSchema, GenerateResult> = {
   terminal: {
     positional: ["source"],
     groups: {
-      "Prompt:": ["prompts", "ids", "chat", "system", "bos", "batch", "templateVariables"],
-      "Sampling:": ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "seed", "stop"],
-      "Engine:": ["backend", "threads", "type", "providers"],
+      Prompt: ["prompts", "ids", "chat", "system", "bos", "batch", "templateVariables"],
+      Sampling: ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "seed", "stop"],
+      Engine: ["backend", "threads", "type", "providers"],
     },
     flags: {
       ...MODEL_FLAGS,

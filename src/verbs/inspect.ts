@@ -80,7 +80,7 @@ export const inspectVerb: Verb<typeof inspectSchema, InspectResult> = {
   },
   terminal: {
     positional: ["source"],
-    groups: { "Options:": ["download"], "Output:": ["tensors"] },
+    groups: { Options: ["download"], Output: ["tensors"] },
     json: ({ allTensors, warnings: _, ...inspection }, _seconds, { tensors }) => ({
       ...inspection,
       ...(tensors ? { tensors: allTensors } : {}),

@@ -45,7 +45,7 @@ export const measureVerb: Verb<typeof measureSchema, MeasureResult> = {
   show: () => [],
   terminal: {
     positional: ["model"],
-    groups: { "Options:": ["kind", "on", "samples", "length", "seed"], "Output:": ["out", "force"] },
+    groups: { Options: ["kind", "on", "samples", "length", "seed"], Output: ["out", "force"] },
     flags: { kind: { value: "kind" }, on: { value: "file", read: "texts", help: "text file, one text per line" } },
     waitsFor: "this text",
     json: ({ notes: _notes, warnings: _warnings, ...summary }) => summary,

@@ -296,7 +296,7 @@ function mergingVerb<Schema extends z.ZodObject>({
     },
     terminal: {
       ...(positional ? { positional } : {}),
-      groups: { ...groups, "Output:": OUTPUT_FLAGS, "Then:": STAGE_FLAGS, ...after },
+      groups: { ...groups, Output: OUTPUT_FLAGS, Then: STAGE_FLAGS, ...after },
       flags: { ...FLAGS, ...flags },
       writes: "the model",
       plansFirst: true,
@@ -387,7 +387,7 @@ export const mergeVerb = mergingVerb({
   schema: mergeSchema,
   positional: ["recipe", "out"],
   groups: {},
-  after: { "Recipe:": ["allowCode", "asMergekit"] },
+  after: { Recipe: ["allowCode", "asMergekit"] },
   // A recipe that is a file has flags for fields of the output alone.
   says: [...OUTPUT],
   plan({ recipe, seed, allowCode, asMergekit, ...input }, { hub, folder, signal }) {

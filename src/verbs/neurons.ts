@@ -55,7 +55,7 @@ export const neuronsVerb: Verb<typeof neuronsSchema, NeuronsResult> = {
     ];
   },
   terminal: {
-    groups: { "Options:": ["language", "share"] },
+    groups: { Options: ["language", "share"] },
     flags: {
       language: { value: "name=folder", help: "activations on texts of a language; give two or more" },
       share: { value: "share" },

@@ -43,7 +43,7 @@ export const pushVerb: Verb<typeof pushSchema, PushResult> = {
   show: (result) => [{ kind: "text", lines: pushLines(result) }],
   terminal: {
     positional: ["source", "name"],
-    groups: { "Repository:": ["private", "branch", "message", "dryRun"] },
+    groups: { Repository: ["private", "branch", "message", "dryRun"] },
     flags: {
       source: { value: "folder" },
       name: { value: "org/name" },

@@ -11,7 +11,7 @@ import { namedField } from "../kit/settings/index.js";
 import type { Noted, Verb } from "./verb.js";
 
 const schema = z.strictObject({
-  results: z.array(z.string()).meta({ description: "folders that eval --out wrote" }),
+  results: z.array(z.string()).meta({ description: "folders that eval wrote" }),
   page: namedField("file", "write a page on which people choose between answers, without names").optional(),
   ratings: z
     .array(z.union([z.string(), z.record(z.string(), z.unknown())]))

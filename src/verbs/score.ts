@@ -85,8 +85,8 @@ export const scoreVerb: Verb<typeof scoreSchema, ScoreResult> = {
   terminal: {
     positional: ["source"],
     groups: {
-      "Text:": ["ids", "prompt", "continuations", "top", "bos", "batch"],
-      "Engine:": ["backend", "threads", "type", "providers"],
+      Text: ["ids", "prompt", "continuations", "top", "bos", "batch"],
+      Engine: ["backend", "threads", "type", "providers"],
     },
     flags: {
       ...MODEL_FLAGS,

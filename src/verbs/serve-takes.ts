@@ -43,9 +43,9 @@ export const serveTakes: Takes<typeof schema> = {
   terminal: {
     positional: ["source"],
     groups: {
-      "Models:": ["models"],
-      "Server:": ["host", "port", "apiKeyEnv", "cors", "parallel", "queue", "context", "generationConfig"],
-      "Engine:": ["backend", "threads", "type", "providers"],
+      Models: ["models"],
+      Server: ["host", "port", "apiKeyEnv", "cors", "parallel", "queue", "context", "generationConfig"],
+      Engine: ["backend", "threads", "type", "providers"],
     },
     flags: {
       ...MODEL_FLAGS,

@@ -118,8 +118,8 @@ export const verifyVerb: Verb<typeof verifySchema, VerifyResult, Progress, Verif
   terminal: {
     positional: ["model"],
     groups: {
-      "Models:": ["moved", "bases", "allowCode"],
-      "Model card:": ["share", "all", "seed", "dryRun", "report"],
+      Models: ["moved", "bases", "allowCode"],
+      "Model card": ["share", "all", "seed", "dryRun", "report"],
     },
     flags: {
       moved: {

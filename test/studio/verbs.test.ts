@@ -24,7 +24,7 @@ async function withFieldMore(): Promise<void> {
   const more = {
     ...verb,
     schema: verb.schema.extend({ harshness }),
-    terminal: { ...verb.terminal, groups: { ...groups, "Judging:": ["harshness"] } },
+    terminal: { ...verb.terminal, groups: { ...groups, Judging: ["harshness"] } },
   };
   (VERBS as unknown as object[])[at] = { ...entry, load: () => Promise.resolve(more) };
 }

@@ -76,7 +76,7 @@ export function declared(program: Command, verb: Verb, extra?: Extra): Command {
 /** Adds the flags of a verb by their groups. */
 function addFlags(command: Command, verb: Verb, extra?: Extra): void {
   for (const [title, names] of Object.entries(verb.terminal.groups)) {
-    command.optionsGroup(title);
+    command.optionsGroup(`${title}:`);
     addNamed(command, verb, names, extra);
   }
 }

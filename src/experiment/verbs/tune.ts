@@ -139,9 +139,9 @@ export const tuneVerb: Verb<typeof tuneSchema, TuneResult, ShownProgress & Progr
   },
   terminal: {
     groups: {
-      "Models and task:": ["task", "language", "base", "on", "limit"],
-      "Search:": ["method", "how", "budget", "seed"],
-      "Output:": ["out", "dryRun"],
+      "Models and task": ["task", "language", "base", "on", "limit"],
+      Search: ["method", "how", "budget", "seed"],
+      Output: ["out", "dryRun"],
     },
     flags: { method: { value: "name" }, how: { value: "name" } },
     waitsFor: "this pass",

@@ -36,7 +36,11 @@ export interface SchemaField {
 export function writtenAs<T extends z.ZodType>(schema: T, json: () => JsonSchema): T {
   // Another schema may have it in several places.
   let made: JsonSchema | undefined;
-  return schema.meta({ writtenAs: () => structuredClone((made ??= json())) });
+  const writtenAs = () => {
+    made ??= json();
+    return structuredClone(made);
+  };
+  return schema.meta({ writtenAs });
 }
 
 /** JSON Schema (draft 2020-12) of the input. */

@@ -34,7 +34,9 @@ function commandOf(board: Board): string {
   const layers = layersOf(board);
   const chosen =
     bottom === undefined ? `--layers ${formatRanges(layers).replaceAll(" ", "")}` : `--bottom ${bottom} --top ${top}`;
-  return [`layergraft swap ${chosen}`, `--task ${TASK}`, `--language ${LANGUAGE}`, "--out merged"].join(" \\\n  ");
+  return [["layergraft", "swap", chosen].join(" "), `--task ${TASK}`, `--language ${LANGUAGE}`, "--out merged"].join(
+    " \\\n  ",
+  );
 }
 
 function Living({ data }: { data: Recorded }) {
