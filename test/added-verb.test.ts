@@ -258,7 +258,9 @@ describe("a verb that is added in one file", () => {
       evaluate: { tasks: [join(world, "problems_sw.yaml")] },
       steps: { tensors: step },
     };
-    const { world: checked } = await openExperiment(plan as never);
+    const experiment = await openExperiment(plan as never);
+    const { world: checked } = experiment;
+    expect((await previewExperiment(experiment)).problems).toEqual(expect.arrayContaining([...checked.problems]));
     expect(checked.problems.join("\n")).toContain(message);
   });
 

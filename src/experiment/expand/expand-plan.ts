@@ -17,7 +17,7 @@ import {
   sourcesIn,
 } from "../plan/expert-names.js";
 import type { Configuration, ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "../plan/plan-schema.js";
-import { type BoundStep, boundSteps } from "../plan/plan-steps.js";
+import { type BoundStep, boundSteps, stepProblems } from "../plan/plan-steps.js";
 import { decidingTasks, tasksFor } from "../plan/plan-tasks.js";
 import { maskOf } from "../plan/training-runs.js";
 import { type SearchOutcome, searchGroup } from "../search/search.js";
@@ -386,6 +386,9 @@ class Expander {
     const members = this.#members();
     for (const [name, fields] of Object.entries(this.#plan.steps)) {
       const verb = this.#facts.verbs.get(fields.verb);
+      // Such a plan does not run, and its problems are reported together.
+      const problems = [...stepProblems({ ...this.#plan, steps: { [name]: fields } }, this.#facts.verbs)];
+      if (problems.length > 0) continue;
       for (const bound of verb ? boundSteps(name, fields, verb, members) : []) this.#addVerb(name, bound);
     }
   }

@@ -263,7 +263,7 @@ export const planSchema = z.strictObject({
     .record(z.string(), z.looseObject({ verb: line.describe("command, such as export, extract or measure") }))
     .default({})
     .describe(
-      "other commands to carry out, by names of your own: `verb`, and the fields that it takes (see Verbs), with names of this plan for models; a family is each of its experts in turn. What a step writes is in its folder, under `out`",
+      "other commands to carry out, by names of your own: `verb`, and the fields that it takes (see Calls and commands), with names of this plan for models; a family is each of its experts in turn. What a step writes is in its folder, under `out`",
     ),
   averages: z
     .array(average)

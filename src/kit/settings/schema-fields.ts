@@ -143,5 +143,6 @@ function pluralOf(items: JsonSchema): string {
   const variants = variantsOf(items);
   if (variants.length > 0 && items.title === undefined) return [...new Set(variants.map(pluralOf))].join(", or ");
   const word = typeOf(items);
+  if (word.startsWith("list of ")) return word.replace("list", "lists");
   return ["text", "number", "whole number", "mapping", "list"].includes(word) ? `${word}s` : word;
 }
