@@ -7,18 +7,10 @@ import { Grid, Own } from "../components/grid.js";
 import { Interval, placesOf, Ticks } from "../components/interval.js";
 import { timeText } from "../format.js";
 import type { ResultRow } from "./results.js";
+import { isOrder, type Order, sortRows } from "./sort-rows.js";
 
 /** Rows that are shown at first. */
 const MAX_ROWS = 12;
-
-/** Ways to sort: by place, by score, by time. The highest and the latest come first. */
-const ORDERS = {
-  Model: (a: ResultRow, b: ResultRow) => Number(a.isEarlier) - Number(b.isEarlier) || a.place - b.place,
-  Score: (a: ResultRow, b: ResultRow) => (b.score.value ?? -1) - (a.score.value ?? -1),
-  Finished: (a: ResultRow, b: ResultRow) => b.ended - a.ended,
-};
-type Order = keyof typeof ORDERS;
-const isOrder = (name: string): name is Order => Object.hasOwn(ORDERS, name);
 
 export function Leaderboard({ label, rows }: { label: string; rows: readonly ResultRow[] }) {
   const [{ order, isTurned }, setOrder] = useState<{ order: Order; isTurned: boolean }>({
@@ -33,8 +25,7 @@ export function Leaderboard({ label, rows }: { label: string; rows: readonly Res
   );
   const { metric = "", unit = "" } = rows[0]?.score ?? {};
   const axis = { low, high, ticks: ticks.map((tick) => `${(100 * tick).toFixed(1).replace(/\.0$/, "")}${unit}`) };
-  const sorted = rows.toSorted(ORDERS[order]);
-  if (isTurned) sorted.reverse();
+  const sorted = sortRows(rows, order, isTurned);
   const shown = isWhole ? sorted : sorted.slice(0, MAX_ROWS);
   const head = ["Model", "Score", "95% interval", `${metric}, with interval`, "Run by", "Finished"].map((text) => {
     if (!isOrder(text)) return { cell: text };
