@@ -265,7 +265,9 @@ function mergingVerb<Schema extends z.ZodObject>({
       },
       show: ({ plan, following }) => showPlan(plan.toJSON(), plan.summary, plan.notes, following),
       json: ({ plan, following, beside }) => ({
-        ...{ plan: plan.toJSON(), summary: plan.summary, ...beside?.json },
+        plan: plan.toJSON(),
+        summary: plan.summary,
+        ...beside?.json,
         ...(following.length > 0 ? { following } : {}),
       }),
       closing: ({ beside }, input) => beside?.lines ?? closing?.(input as never) ?? [],

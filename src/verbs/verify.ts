@@ -150,14 +150,20 @@ function settingsOf(
   { share, all, seed, bases }: Input,
   { folder, hub, threads, memory, signal, onProgress }: Pick<VerifyControls, keyof WorkOptions | keyof VerbOptions>,
 ) {
-  return { ...{ share: all ? 1 : share, seed, bases, folder, hub, threads, memory, signal, onProgress } };
+  return { share: all ? 1 : share, seed, bases, folder, hub, threads, memory, signal, onProgress };
 }
 
 function resultOf(folder: string, card: CardCheck): VerifyResult {
   const { verdict, tensors, bytesRead, deviations, notes } = card;
   const wrong = deviations.filter((one) => ["differs", "form"].includes(one.verdict));
   return {
-    ...{ folder, card, verified: isTrue(verdict), tensors: tensors.compared, bytesRead, files: [], moved: [] },
+    folder,
+    card,
+    verified: isTrue(verdict),
+    tensors: tensors.compared,
+    bytesRead,
+    files: [],
+    moved: [],
     deviations: wrong.map(({ tensor, differing, elements, published, planned }) => ({
       tensor,
       what:
@@ -166,7 +172,8 @@ function resultOf(folder: string, card: CardCheck): VerifyResult {
           : `is ${published}, planned ${planned}`,
       differing,
     })),
-    ...{ notes, warnings: [] },
+    notes,
+    warnings: [],
   };
 }
 

@@ -18,7 +18,9 @@ export async function withEngine<T>(
   let computed = 0;
   const model = await runWithProgress(flags, ({ onProgress }) =>
     openModel(source, {
-      ...{ ...options, signal, hub: hubAccess("files", { signal, onProgress }) },
+      ...options,
+      signal,
+      hub: hubAccess("files", { signal, onProgress }),
       onProgress(progress) {
         computed = progress.total;
         onProgress?.(progress);

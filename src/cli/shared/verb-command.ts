@@ -247,7 +247,9 @@ function withFlags(verb: Verb, words: string): string {
 
 /** What reads the file of a flag. */
 const READERS: Readonly<Partial<Record<NonNullable<FlagSpelling["read"]>, (file: string) => Promise<unknown>>>> = {
-  ...{ texts: readTexts, prompts: readPrompts, tokens: readTokenFile },
+  texts: readTexts,
+  prompts: readPrompts,
+  tokens: readTokenFile,
 };
 
 /** SOURCE or SOURCE=WEIGHT; a path may contain '=', so only a number after the last one is a weight. */

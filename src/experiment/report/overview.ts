@@ -344,7 +344,8 @@ export function rowFinding(
   const deciding = sheet.decidingTasks(task);
   const isSeen = (part: string) => deciding.includes(part) && sheet.heldOut(part) === undefined;
   return findingAbout(rows, {
-    ...{ scale: sheet.cell(rows[0]?.models ?? [], task).scale, subject },
+    scale: sheet.cell(rows[0]?.models ?? [], task).scale,
+    subject,
     items: Math.max(0, ...rows.flatMap(({ models }) => models.map((name) => itemsAsked(name, task, sheet)))),
     isChosenHere: ({ isChosen }) => isChosen && sheet.partsOf(task).some(isSeen),
     leads: (first, others) => {

@@ -64,7 +64,9 @@ const PRE_TOKENIZERS: readonly PreTokenizer[] = [
   },
   {
     names: ["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
-    ...{ splits: [llama3], ignoresMerges: true, addsBos: true },
+    splits: [llama3],
+    ignoresMerges: true,
+    addsBos: true,
   },
   { names: ["glm4"], splits: [llama3], ignoresMerges: true },
   { names: ["dbrx", "smaug-bpe", "chatglm-bpe"], splits: [llama3] },

@@ -71,7 +71,8 @@ export function recipeOf(
     const [, outside = blend ?? once(task)] = ofLayer.find(([layer]) => layer === null) ?? [];
     return {
       method: "swap",
-      ...{ task: name(task), language: name(language) },
+      task: name(task),
+      language: name(language),
       layers: {
         language: formatRanges(fromLanguage),
         ...(averaged.length > 0 ? { average: formatRanges(averaged) } : {}),

@@ -156,7 +156,8 @@ function blocksOf128({ tensor, layer, part, dtype, shape }: Step): Form | string
     return "sides that are not multiples of 128, the size of a block; choose dtype bfloat16";
   const scales = { is: "scales", dtype: "F32", shape: shape.map((extent) => extent / 128) } as const;
   return {
-    ...{ block: [128, 128], to: "F32" },
+    block: [128, 128],
+    to: "F32",
     parts: new Map<string, Part>([
       ["weight", { is: "codes", dtype: "F8_E4M3", shape }],
       ["weight_scale_inv", scales],
@@ -172,7 +173,10 @@ function settingsOf128(steps: readonly Step[]) {
     .filter((step) => step.shape.length === 2 && !isProjection(step))
     .map(({ tensor }) => moduleOf(tensor));
   return {
-    ...{ quant_method: "fp8", fmt: "e4m3", activation_scheme: "dynamic", weight_block_size: [128, 128] },
+    quant_method: "fp8",
+    fmt: "e4m3",
+    activation_scheme: "dynamic",
+    weight_block_size: [128, 128],
     modules_to_not_convert: [...new Set([...others, "lm_head"])],
   };
 }

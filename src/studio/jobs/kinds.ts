@@ -84,7 +84,9 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
           generateVerb,
           { ...fields, source },
           {
-            ...{ folder: project, signal, onProgress: loading },
+            folder: project,
+            signal,
+            onProgress: loading,
             // The model is there.
             onNote: () => onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" }),
             onPart: (part) => onText(name, part),
