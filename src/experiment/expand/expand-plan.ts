@@ -20,7 +20,7 @@ import type { Configuration, ExperimentPlan, ExpertGroup, Merge, PlannedMerge } 
 import { decidingTasks, tasksFor } from "../plan/plan-tasks.js";
 import { maskOf } from "../plan/training-runs.js";
 import { type SearchOutcome, searchGroup } from "../search/search.js";
-import { type AnalyzeStep, type Json, type Step, stepKey } from "../steps/step.js";
+import { type AnalyzeStep, type JsonValue, type Step, stepKey } from "../steps/step.js";
 import { describeRefusals, type Selection, selectCheckpoints } from "./choose-checkpoints.js";
 import type { Facts, Results } from "./facts.js";
 import {
@@ -303,7 +303,7 @@ class Expander {
       ({ name, recipe }, i): Configuration => ({
         label: name,
         isDefault: i === 0,
-        fields: renameSources(recipe, names) as Record<string, Json>,
+        fields: renameSources(recipe, names) as Record<string, JsonValue>,
       }),
     );
     return configurations && { recipe: {}, configurations };

@@ -14,7 +14,7 @@ import { type AskedModel, languagesOf } from "../plan/plan-tasks.js";
 import type { Role } from "../plan/plan-values.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import {
-  type Json,
+  type JsonValue,
   type Location,
   type MergeStep,
   type ModelSource,
@@ -85,7 +85,7 @@ export function trainingSteps(
     // Other settings change speed and memory, not the result.
     const engine = trl && { precision: trl.precision };
     const data = facts.dataIdentity(run);
-    const { threads: _threads, ...learned }: Record<string, Json> = run;
+    const { threads: _threads, ...learned }: Record<string, JsonValue> = run;
     const step: TrainStep = {
       kind: "train",
       key: stepKey("train", { run: learned, data, trl: engine }),

@@ -12,7 +12,7 @@ import {
 } from "../../kit/settings/index.js";
 import { templateVariables } from "../../train/data/index.js";
 import type { Run } from "../../train/index.js";
-import type { Json, TrainStep } from "../steps/step.js";
+import type { JsonValue, TrainStep } from "../steps/step.js";
 import { common, expertGroup } from "./expert-schema.js";
 import { controls, merge } from "./merge-schema.js";
 import {
@@ -305,7 +305,7 @@ export interface PlannedRun {
   /** Of the expert; with `select`, of the run alone. */
   readonly name: string;
   /** The fields that identify it, as written, without `base` and `out`. */
-  readonly fields: Readonly<Record<string, Json>>;
+  readonly fields: Readonly<Record<string, JsonValue>>;
   /** The run with its preset and defaults; undefined if it is not valid. */
   readonly settings: Run | undefined;
   /** Where its data are, below `train`. */
