@@ -80,7 +80,7 @@ export interface MergeStep extends StepFields {
 /** How the plan calls a model. */
 export interface ModelName {
   readonly name: string;
-  /** The plan's entry that it is a model of, an expert group or a merge: `math`, `layer swap`; of the base, `base`. */
+  /** The plan's entry that it is a model of, a family of experts or a merge: `math`, `layer swap`; of the base, `base`. */
   readonly entry: string;
   /** Of a merge: `bottom 2, top 1`; otherwise empty. */
   readonly configuration: string;
