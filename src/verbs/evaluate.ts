@@ -174,12 +174,15 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
     },
     show: (loaded) => [
       {
-        ...{ kind: "table", what: "task", title: "" },
+        kind: "table",
+        what: "task",
+        title: "",
         columns: ["task", "protocol", right("shots"), right("items")],
         rows: planned(loaded).map(({ task, protocol, shots, items }) => [task, protocol, String(shots), String(items)]),
       },
       {
-        ...{ kind: "text", isTight: true },
+        kind: "text",
+        isTight: true,
         lines: planned(loaded).flatMap(({ task, notes }) => notes.map((note) => `${task}: ${note}`)),
       },
     ],
@@ -201,7 +204,9 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
     flags: {
       ...MODEL_FLAGS,
       tasks: {
-        ...{ short: "t", value: "names", read: "list" },
+        short: "t",
+        value: "names",
+        read: "list",
         help: "comma-separated tasks: mgsm_sw, a suite such as paper, or a .yaml file",
       },
       protocols: { flag: "protocol", value: "names", read: "list" },
@@ -224,7 +229,11 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
 
 const planned = (loaded: readonly LoadedTask[]) =>
   loaded.map(({ task, items, notes }) => ({
-    ...{ task: task.name, protocol: protocolId(task.protocol), shots: task.shots, items: items.length, notes },
+    task: task.name,
+    protocol: protocolId(task.protocol),
+    shots: task.shots,
+    items: items.length,
+    notes,
   }));
 
 type Located = Pick<Input, "out" | "data" | "prompts" | "tokenizer" | "tasks">;
@@ -286,7 +295,17 @@ async function evaluateSource(
   const found = await evaluateTasks(
     tasks,
     {
-      ...{ out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python, signal, onSample },
+      out,
+      resume,
+      limit,
+      seed,
+      resamples,
+      skipUnanswered,
+      allowCode,
+      unsafeCode,
+      python,
+      signal,
+      onSample,
       source: name ?? (typeof source === "string" ? source : undefined),
       data: taskData(input.data, onNote),
       opensModel: opensModel(source, input),
@@ -307,7 +326,10 @@ async function evaluateSource(
   );
   const unscored = results.tasks.filter(({ problems }) => problems.unscored > 0);
   return {
-    ...{ scores, results, samples: Object.fromEntries(samples), failed },
+    scores,
+    results,
+    samples: Object.fromEntries(samples),
+    failed,
     notes: [...notes, ...found.notes, ...scoreNotes(results)],
     warnings: [
       ...unscored.map(({ task, problems, items, answers }) => {

@@ -126,7 +126,11 @@ export const exportVerb: Verb<typeof exportSchema, ExportResult, Progress, Plann
 
 const summaryOf = ({ identity, digest, type, bytes, encodings, notes }: PlannedExport) => ({
   ...identity,
-  ...{ digest, type, bytes, encodings, notes },
+  digest,
+  type,
+  bytes,
+  encodings,
+  notes,
 });
 
 /** Plans an export. Reads headers. */
@@ -168,8 +172,13 @@ async function planFolder(
     encodings[encoding] = { tensors: tensors + 1, bytes: bytes + size };
   }
   return {
-    ...{ name: sources.map(({ name }) => name).join(", "), type: dtype, target: `transformers (${architecture})` },
-    ...{ identity: { architecture }, digest: digestOfJson(plan.toJSON()), bytes: summary.bytesToWrite, encodings },
+    name: sources.map(({ name }) => name).join(", "),
+    type: dtype,
+    target: `transformers (${architecture})`,
+    identity: { architecture },
+    digest: digestOfJson(plan.toJSON()),
+    bytes: summary.bytesToWrite,
+    encodings,
     notes,
     tensors: steps.map(({ tensor, shape, dtype: encoding }) => ({ name: tensor, shape, encoding })),
     async write(work) {

@@ -101,9 +101,12 @@ export const generateVerb: Verb<typeof generateSchema, GenerateResult> = {
     flags: {
       ...MODEL_FLAGS,
       prompts: {
-        ...{ flag: "prompt", short: "p", value: "text..." },
+        flag: "prompt",
+        short: "p",
+        value: "text...",
         file: {
-          ...{ flag: "prompts", read: "prompts" },
+          flag: "prompts",
+          read: "prompts",
           help: "file of prompts: .json, .jsonl or one per line; - for stdin",
         },
       },
@@ -168,7 +171,14 @@ async function answerAll(
   const found = await engine.generate(
     prompts.map(({ tokens }) => tokens),
     {
-      ...{ maxNewTokens, temperature, topK, topP, seed, stop, batch, signal },
+      maxNewTokens,
+      temperature,
+      topK,
+      topP,
+      seed,
+      stop,
+      batch,
+      signal,
       // Texts need a tokenizer, which prompts of tokens do not.
       onText: texts.length > 0 ? onPart : undefined,
       onDone(prompt, answer) {

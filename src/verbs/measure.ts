@@ -37,7 +37,8 @@ export const measureVerb: Verb<typeof measureSchema, MeasureResult> = {
   async run({ model, on: texts, ...input }, controls) {
     const { measureStatistics } = await import("../engine/index.js");
     const summary = await measureStatistics(model as Parameters<typeof measureStatistics>[0], {
-      ...{ ...input, texts },
+      ...input,
+      texts,
       ...controls,
     });
     return { ...summary, notes: [], warnings: [] };

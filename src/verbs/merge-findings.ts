@@ -38,7 +38,9 @@ export function mergeFindings(
       return one ? [{ ...own, entry: name, score: i === 0 ? one.second : one.first, place: i }] : [];
     });
     const finding = findingAbout(candidates, {
-      ...{ scale: first.scale, items: first.items, subject: candidates[0] },
+      scale: first.scale,
+      items: first.items,
+      subject: candidates[0],
       leads: (_, others) =>
         others.map(({ place, label }) => {
           const one = main.find((other) => other.method === place);
@@ -48,18 +50,20 @@ export function mergeFindings(
     const protocol = models[0]?.scores.find((one) => one.task === task)?.protocol ?? "";
     return [
       {
-        ...{ kind: "bars", id: "", title, scale: first.scale, verdict: findingText(finding) },
+        kind: "bars",
+        id: "",
+        title,
+        scale: first.scale,
+        verdict: findingText(finding),
         note: `${first.title}${first.scale === "share" ? " in percent" : ""}, on ${plural(first.items, "item")}; ${protocol}.`,
         rows: candidates.map(({ label, kind, score: mean, place }) => ({
-          ...{
-            label,
-            detail: "",
-            kind: kind === "expert" ? ownClass(place - 1) : kind,
-            count: 1,
-            mean,
-            low: mean,
-            high: mean,
-          },
+          label,
+          detail: "",
+          kind: kind === "expert" ? ownClass(place - 1) : kind,
+          count: 1,
+          mean,
+          low: mean,
+          high: mean,
           interval: models[place]?.scores.find((one) => one.task === task)?.interval,
           isBest: place === 0 && finding?.isBest === true,
         })),

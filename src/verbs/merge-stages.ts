@@ -116,8 +116,15 @@ async function evaluated(
   for (const { id, source } of models) {
     const report = onProgress as Controls["onProgress"];
     const options = {
-      ...{ tasks: names, limit, out: place(id), resume: true, name: id, hub: { ...hub, fetch: "files" as const } },
-      ...{ signal, folder, onNote },
+      tasks: names,
+      limit,
+      out: place(id),
+      resume: true,
+      name: id,
+      hub: { ...hub, fetch: "files" as const },
+      signal,
+      folder,
+      onNote,
       onProgress: ({ phase, ...progress }: Parameters<NonNullable<typeof report>>[0]) =>
         report?.({ ...progress, phase: `${id}: ${phase}` }),
     };
@@ -141,7 +148,9 @@ async function evaluated(
   const [own, ...others] = results.map(({ average }) => average);
   const best = Math.max(...others);
   return {
-    ...{ folder: `${out}.eval`, models: results, comparison },
+    folder: `${out}.eval`,
+    models: results,
+    comparison,
     verdicts: found.map(({ title, verdict }) => (tasks.length > 1 ? `${title}: ${verdict}` : verdict)),
     isWorse: others.length > 0 && (own ?? 0) < best,
   };

@@ -63,7 +63,9 @@ export const trainVerb: Verb<typeof runSchema, TrainResult, TrainProgress, Train
     const at = placed(run, controls);
     const result = await trainRun({
       ...at,
-      ...{ resume, force, say },
+      resume,
+      force,
+      say,
       onRead: hub.onProgress,
       onReady: (prepared) => onPlan?.(expecting(prepared, controls)),
       onResume: ({ step, steps }) =>

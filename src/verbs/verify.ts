@@ -161,7 +161,13 @@ function resultOf(folder: string, card: CardCheck): VerifyResult {
   const { verdict, tensors, bytesRead, deviations, notes } = card;
   const wrong = deviations.filter((one) => ["differs", "form"].includes(one.verdict));
   return {
-    ...{ folder, card, verified: isTrue(verdict), tensors: tensors.compared, bytesRead, files: [], moved: [] },
+    folder,
+    card,
+    verified: isTrue(verdict),
+    tensors: tensors.compared,
+    bytesRead,
+    files: [],
+    moved: [],
     deviations: wrong.map(({ tensor, differing, elements, published, planned }) => ({
       tensor,
       what:
@@ -170,7 +176,8 @@ function resultOf(folder: string, card: CardCheck): VerifyResult {
           : `is ${published}, planned ${planned}`,
       differing,
     })),
-    ...{ notes, warnings: [] },
+    notes,
+    warnings: [],
   };
 }
 

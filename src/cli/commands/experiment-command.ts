@@ -103,8 +103,15 @@ function actionOf(plan: string, action = "run"): Action {
 }
 
 const EXPORT_FLAGS = {
-  ...{ format: "--format", type: "--type", tensorType: "--tensor-type", push: "--push", private: "--private" },
-  ...{ resume: "--resume", force: "--force", threads: "--threads", memory: "--memory" },
+  format: "--format",
+  type: "--type",
+  tensorType: "--tensor-type",
+  push: "--push",
+  private: "--private",
+  resume: "--resume",
+  force: "--force",
+  threads: "--threads",
+  memory: "--memory",
 } as const;
 
 function refuseExportFlags(action: Action, row: string | undefined, flags: ExperimentFlags): void {
@@ -147,7 +154,8 @@ async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<
     const models = variants.flatMap(({ variant, expansion: { models: known } }) =>
       known.map(({ model, tasks }) => ({
         ...(variant.id === "" ? {} : { variant: variant.id }),
-        ...{ name: model.name, tasks: tasks.map(({ request }) => request) },
+        name: model.name,
+        tasks: tasks.map(({ request }) => request),
       })),
     );
     const states = steps.map(({ step, state }) => ({ ...step, ...state }));

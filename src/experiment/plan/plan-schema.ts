@@ -12,8 +12,8 @@ import {
 } from "../../kit/settings/index.js";
 import { templateVariables } from "../../train/data/index.js";
 import type { Run } from "../../train/index.js";
-import type { Json, TrainStep } from "../steps/step.js";
-import { common, expertGroup } from "./expert-schema.js";
+import type { JsonValue, TrainStep } from "../steps/step.js";
+import { common, expertFamily } from "./expert-schema.js";
 import { controls, merge } from "./merge-schema.js";
 import {
   count,
@@ -231,7 +231,7 @@ export const planSchema = z.strictObject({
     .default({})
     .describe("named settings of training runs, for `like`"),
   experts: z
-    .record(z.string(), expertGroup)
+    .record(z.string(), expertFamily)
     .default({})
     .describe(
       "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
@@ -311,7 +311,7 @@ export interface PlannedRun {
   /** Of the expert; with `select`, of the run alone. */
   readonly name: string;
   /** The fields that identify it, as written, without `base` and `out`. */
-  readonly fields: Readonly<Record<string, Json>>;
+  readonly fields: Readonly<Record<string, JsonValue>>;
   /** The run with its preset and defaults; undefined if it is not valid. */
   readonly settings: Run | undefined;
   /** Where its data are, below `train`. */
@@ -327,14 +327,14 @@ export interface PlannedTraining {
   readonly trl: TrainStep["trl"];
 }
 
-/** An expert group of a settled plan. */
-export interface ExpertGroup extends Omit<WrittenGroup, "train"> {
+/** A family of experts of a settled plan. */
+export interface ExpertFamily extends Omit<WrittenGroup, "train"> {
   readonly train?: PlannedTraining | undefined;
 }
 
 /** A plan with its training runs, spaces and rounds settled, which is checked and expanded. */
 export interface ExperimentPlan extends Omit<WrittenPlan, "experts" | "merges"> {
-  readonly experts: Readonly<Record<string, ExpertGroup>>;
+  readonly experts: Readonly<Record<string, ExpertFamily>>;
   readonly merges: readonly PlannedMerge[];
 }
 

@@ -105,9 +105,11 @@ function modelLines({ variants }: Pick<Outlook, "variants">): string[] {
 /** Experts by family, and merges by group. */
 function knownLines({ models }: Outlook["expansion"], what: string): string[] {
   const lines: (readonly [string, string])[] = [];
-  for (const [expertGroup, of] of groupBy(models, ({ model }) => ("expertGroup" in model ? model.expertGroup : ""))) {
+  for (const [expertFamily, of] of groupBy(models, ({ model }) =>
+    "expertFamily" in model ? model.expertFamily : "",
+  )) {
     const names = of.map(({ model }) => model.name);
-    if (expertGroup !== "") lines.push([expertGroup, formatSome(names, MAX_LISTED)]);
+    if (expertFamily !== "") lines.push([expertFamily, formatSome(names, MAX_LISTED)]);
   }
   const merges = models.flatMap(({ model }) => ("group" in model ? [model] : []));
   for (const [group, of] of groupBy(merges, (model) => model.group)) {

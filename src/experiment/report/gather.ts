@@ -128,7 +128,7 @@ function otherSteps({ expansion }: Sheet, { store }: ExperimentStatus): Pick<Pla
 }
 
 function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): PlanReport["experts"] {
-  return experts.flatMap(({ name, expertGroup: family, origin, needs }) => {
+  return experts.flatMap(({ name, expertFamily: family, origin, needs }) => {
     const run = expansion.runs.get(needs[0] ?? "")?.settings;
     if (origin === undefined || !run) return [];
     return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(run), origin }];

@@ -79,12 +79,14 @@ const notes = z.array(z.string()).optional();
 const resultSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("train"),
-    ...{ seconds, notes },
+    seconds,
+    notes,
     checkpoints: z.array(checkpoint).min(1),
   }),
   z.object({
     kind: z.literal("analyze"),
-    ...{ seconds, notes },
+    seconds,
+    notes,
     suggested: z.array(suggestion),
     /** Absent from results of earlier versions. */
     overlap: overlap.optional(),
@@ -102,7 +104,8 @@ const resultSchema = z.discriminatedUnion("kind", [
   }),
   z.object({
     kind: z.literal("evaluate"),
-    ...{ seconds, notes },
+    seconds,
+    notes,
     items: z
       .array(item)
       .min(1, "has no items")

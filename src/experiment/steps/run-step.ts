@@ -229,7 +229,8 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
     const isBegun = await exists(join(out, RUN_FILES.states));
     await runVerb(trainVerb, fields, context, {
       onPlan,
-      ...{ resume: isBegun, force: !isBegun },
+      resume: isBegun,
+      force: !isBegun,
       detail: ({ loss, tokensPerSecond }) =>
         `loss ${loss.toFixed(3)}, ${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`,
     });

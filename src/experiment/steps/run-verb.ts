@@ -39,7 +39,8 @@ export async function runVerb<Schema extends z.ZodObject, Result extends Noted, 
   const say = (detail ?? (({ phase }: Progress) => phase)) as (progress: P) => string;
   const result = await callVerb(verb, withFolders(input as never, folders), {
     ...options,
-    ...{ folder, signal },
+    folder,
+    signal,
     ...(started === undefined ? {} : { started: new Date(started) }),
     ...(verb.options.threads === undefined || threads === undefined ? {} : { threads }),
     onProgress: (progress) => onProgress?.(progress.done / Math.max(1, progress.total), say(progress)),

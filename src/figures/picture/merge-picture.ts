@@ -74,7 +74,9 @@ function stripShapes(
         return element("rect", {
           x: EDGE + layer * width,
           y: top + half * (56 / halves.length) + i * height,
-          ...{ width: width - gap, height, fill: colour(owner) },
+          width: width - gap,
+          height,
+          fill: colour(owner),
         });
       }),
     ),
@@ -134,7 +136,11 @@ function barShapes({ rows, scale }: Bars, top: number, colour: Colour, text: Tex
       ...(row.interval
         ? [
             element("rect", {
-              ...{ x: at(row.interval.low), y: y - 3, height: 6, rx: 3, fill },
+              x: at(row.interval.low),
+              y: y - 3,
+              height: 6,
+              rx: 3,
+              fill,
               width: at(row.interval.high) - at(row.interval.low),
               "fill-opacity": 0.45,
             }),

@@ -198,7 +198,9 @@ class CardChecker {
   #plan(model: string, commit: string | null, { refused }: Card, prepared: readonly Prepared[]): CardPlan {
     const { share, seed } = this.#options;
     const recipes = prepared.map(({ card: { line, from, recipe }, comparison }) => ({
-      ...{ line, from, method: recipe.method },
+      line,
+      from,
+      method: recipe.method,
       certainty: comparison?.certainty ?? null,
       bytesToFetch: comparison?.bytesToFetch() ?? 0,
     }));
@@ -223,7 +225,10 @@ class CardChecker {
     const rank = ({ verdict }: Found) => VERDICTS.indexOf(verdict);
     const best = all.toSorted((a, b) => rank(a.found) - rank(b.found))[0];
     const tried = ({ one: { card: own }, found }: (typeof all)[number]): TriedRecipe => ({
-      ...{ line: own.line, from: own.from, method: own.recipe.method, verdict: found.verdict },
+      line: own.line,
+      from: own.from,
+      method: own.recipe.method,
+      verdict: found.verdict,
     });
     const found = best?.found ?? nothing(refusal(card));
     let better: Better | null = null;
@@ -240,7 +245,12 @@ class CardChecker {
     const notes = [...(best?.one.card.notes ?? []), ...(best?.one.comparison?.opened.plan.notes ?? [])];
     return {
       ...found,
-      ...{ model, commit: plan.commit, share, seed, better, notes: notes.map(named) },
+      model,
+      commit: plan.commit,
+      share,
+      seed,
+      better,
+      notes: notes.map(named),
       recipe: best ? tried(best) : null,
       recipes: all.map(tried),
       refused: card.refused,
@@ -282,8 +292,18 @@ function refusal({ refused: [first] }: Card): CardVerdict {
 const NONE = { compared: 0, identical: 0, rounding: 0, ties: 0, differs: 0, form: 0 };
 
 const nothing = (verdict: CardVerdict): Found => ({
-  ...{ verdict, tensors: NONE, deviations: [], layers: [], missing: [], extra: [], rounding: null, left: null },
-  ...{ random: null, certainty: null, problems: [], bytesRead: 0 },
+  verdict,
+  tensors: NONE,
+  deviations: [],
+  layers: [],
+  missing: [],
+  extra: [],
+  rounding: null,
+  left: null,
+  random: null,
+  certainty: null,
+  problems: [],
+  bytesRead: 0,
 });
 
 function foundOf({ tensors, missing, extra, certainty, bytesRead }: RecipeCheck): Found {
@@ -316,8 +336,18 @@ function foundOf({ tensors, missing, extra, certainty, bytesRead }: RecipeCheck)
       : null;
   const deviations = tensors.filter((one) => one.verdict !== "identical");
   return {
-    ...{ verdict, tensors: counts, deviations, layers, missing, extra, rounding, left: median(lefts(wrong)) },
-    ...{ random: null, certainty, problems: [], bytesRead },
+    verdict,
+    tensors: counts,
+    deviations,
+    layers,
+    missing,
+    extra,
+    rounding,
+    left: median(lefts(wrong)),
+    random: null,
+    certainty,
+    problems: [],
+    bytesRead,
   };
 }
 

@@ -69,7 +69,9 @@ async function fileOf(folder: string, access: HubAccess | undefined): Promise<st
   const repository = name.split("/").slice(0, 2).join("/");
   const { files, download } = await openRepository(settings, {
     ...access,
-    ...{ type: "model", name: repository, revision: commit },
+    type: "model",
+    name: repository,
+    revision: commit,
   });
   const found = files.get(CARD);
   return found && found.size <= MAX_CARD_BYTES ? (await download([found]))[0] : undefined;

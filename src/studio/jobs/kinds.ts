@@ -84,7 +84,9 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
           generateVerb,
           { ...fields, source },
           {
-            ...{ folder: project, signal, onProgress: loading },
+            folder: project,
+            signal,
+            onProgress: loading,
             // The model is there.
             onNote: () => onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" }),
             onPart: (part) => onText(name, part),
@@ -135,7 +137,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   },
 };
 
-type Part = NonNullable<Progress["parts"]>[number];
+type RunningPart = NonNullable<Progress["parts"]>[number];
 
 const MAX_PARTS = 64;
 /** Milliseconds between reports of the same steps. */
@@ -143,7 +145,7 @@ const PAUSE = 200;
 
 /** What an experiment runs at the moment, from its events. */
 class PartsInParallel {
-  readonly #parts = new Map<string, Part>();
+  readonly #parts = new Map<string, RunningPart>();
   #last = 0;
 
   /** @returns whether to report it now */
@@ -159,7 +161,7 @@ class PartsInParallel {
     return true;
   }
 
-  list(): Part[] {
+  list(): RunningPart[] {
     return [...this.#parts.values()].slice(0, MAX_PARTS);
   }
 }

@@ -162,7 +162,9 @@ export const jobInputs = {
   analyze: z.strictObject({ base: source, experts: list(expert).min(1) }),
   /** Recipes to start from. `names`: what their reasons call the experts. `score`: what they are scored on, if anything. */
   suggest: z.strictObject({
-    ...{ base: source, task: source, language: source },
+    base: source,
+    task: source,
+    language: source,
     names: z.strictObject({ task: expert.shape.name, language: expert.shape.name }).optional(),
     score: live.optional(),
   }),
@@ -263,7 +265,9 @@ export const operations = {
   "recipe.experiment": {
     /** `force` replaces a plan that is there. */
     input: z.strictObject({
-      ...{ name, task: source, force: z.boolean() },
+      name,
+      task: source,
+      force: z.boolean(),
       /** Values of fields of the recipe: a map of their scores. */
       grid: z.record(z.string().max(100), z.array(z.number()).min(1).max(100)).optional(),
     }),

@@ -162,7 +162,7 @@ function swapOf(board: Board, used: readonly string[]): RecipeValue | undefined 
   return { method: "swap", task, language, layers, ...rest };
 }
 
-interface Rule {
+interface LayerRule {
   readonly layers?: string;
   readonly parts?: readonly string[];
   readonly value: number;
@@ -174,7 +174,7 @@ function soupOf(board: Board, used: readonly string[]): RecipeValue {
     const where = (test: (row: LayerOwners) => boolean) =>
       board.rows.flatMap((row, layer) => (test(row) ? [layer] : []));
     const whole = where(({ attention, mlp }) => has(attention) && has(mlp));
-    const rules: Rule[] = whole.length > 0 ? [{ layers: rangesOf(whole), value: 1 }] : [];
+    const rules: LayerRule[] = whole.length > 0 ? [{ layers: rangesOf(whole), value: 1 }] : [];
     for (const half of HALVES) {
       const other = half === "attention" ? "mlp" : "attention";
       const layers = where((row) => has(row[half]) && !has(row[other]));

@@ -129,10 +129,17 @@ export async function compareEvaluations(
   const ids = await Promise.all(tasks.map(({ task }) => commonItems(folders, task)));
   return {
     tasks: tasks.map(({ task, title, protocol, comparisons }, i) => ({
-      ...{ task, title, protocol, ids: ids[i] ?? [] },
+      task,
+      title,
+      protocol,
+      ids: ids[i] ?? [],
       comparisons: comparisons.map((one) => ({
-        ...{ metric: one.metric, title: one.title, verdict: findingText(compareFinding(one, names)) },
-        ...{ hasFlips: one.discordance !== undefined, gained: [...one.gained], lost: [...one.lost] },
+        metric: one.metric,
+        title: one.title,
+        verdict: findingText(compareFinding(one, names)),
+        hasFlips: one.discordance !== undefined,
+        gained: [...one.gained],
+        lost: [...one.lost],
       })),
     })),
     skipped: skipped.map(({ task, reason }) => ({ task, reason })),
@@ -190,10 +197,14 @@ export async function itemsOf(
     const [sample] = samples.filter((one) => one !== undefined);
     if (!sample) throw usageError(`The results have no item ${id}. Compare them again.`);
     return {
-      ...{ id, prompt: cut(ownPrompt(sample)), gold: cut(sample.gold) },
+      id,
+      prompt: cut(ownPrompt(sample)),
+      gold: cut(sample.gold),
       beginning: cut(sharedPrompt(sample, shared)),
       answers: samples.map((one) => ({
-        ...{ text: cut(answerOf(one)), fault: one?.fault ?? null, value: worthOf(one?.verdict) },
+        text: cut(answerOf(one)),
+        fault: one?.fault ?? null,
+        value: worthOf(one?.verdict),
       })),
     };
   });

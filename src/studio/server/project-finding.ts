@@ -30,9 +30,14 @@ export async function findInProject(name: string, result: Evaluation, task: Evid
   const { project, models } = known;
   const found = await evidenceFor({ name, runner: result.runner, task }, known);
   const own: Evidence = {
-    ...{ name, inWords: recipeInWords(name), kind: await kindOfRecipe(project, name) },
-    ...{ colour: "own-merge", detail: "", entry: "" },
-    ...{ folder: join(project, EVALUATIONS, result.name), score: task },
+    name,
+    inWords: recipeInWords(name),
+    kind: await kindOfRecipe(project, name),
+    colour: "own-merge",
+    detail: "",
+    entry: "",
+    folder: join(project, EVALUATIONS, result.name),
+    score: task,
   };
   const isModel = (one: Evidence) => models.some((model) => model.name === one.name && model.colour === one.colour);
   const compared = await comparedWith(own, found);
@@ -47,13 +52,17 @@ export async function findInProject(name: string, result: Evaluation, task: Evid
   const others = kept.map(({ against }) => against);
   const scale = flips[0]?.one.scale ?? "share";
   const candidates = [own, ...others].map((one) => ({
-    ...{ ...one, name: one.inWords, label: one.inWords },
+    ...one,
+    name: one.inWords,
+    label: one.inWords,
     // Scores of corpora are drawn as shares, too.
     score: scale === "points" ? 100 * worth(one) : worth(one),
   }));
   const leads = new Map(flips.map(({ against, lead }) => [others.indexOf(against), lead]));
   const finding = findingAbout(candidates, {
-    ...{ scale, items: task.items, subject: candidates[0] },
+    scale,
+    items: task.items,
+    subject: candidates[0],
     leads: (_, rest) => rest.map((one) => leads.get(candidates.indexOf(one) - 1)),
   });
   return { own, others, flips: result.isEarlier ? [] : flips, finding };

@@ -189,7 +189,10 @@ function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (
   return {
     title: "Whose each layer is",
     note: "The output of the model is at the top.",
-    ...{ rowTitle: "layers", columnTitle: "", columns, marked: [] },
+    rowTitle: "layers",
+    columnTitle: "",
+    columns,
+    marked: [],
     rows: [...shown.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`)), "other tensors"],
     cells: [...shown.map(({ cells }) => cells), columns.map(() => cell(outside))],
   };

@@ -38,8 +38,12 @@ interface BoardPlace {
 
 /** Rows down and cells to the right. */
 const STEPS: Readonly<Record<string, readonly [down: number, right: number]>> = {
-  ...{ ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] },
-  ...{ Home: [-Number.MAX_VALUE, 0], End: [Number.MAX_VALUE, 0] },
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  Home: [-Number.MAX_VALUE, 0],
+  End: [Number.MAX_VALUE, 0],
 };
 
 const HALF_NAMES: Readonly<Record<Half, string>> = { attention: "attention", mlp: "MLP" };

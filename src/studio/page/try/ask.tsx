@@ -28,7 +28,10 @@ async function ask(text: string): Promise<void> {
     await startSaved({
       kind: "answer",
       input: {
-        ...{ ...fields.value, models, prompts: [text], chat: chat.value },
+        ...fields.value,
+        models,
+        prompts: [text],
+        chat: chat.value,
         ...(chat.value && prompt.system !== undefined ? { system: prompt.system } : {}),
       },
     });

@@ -25,7 +25,8 @@ export function Evaluate() {
       kind: "evaluate",
       input: {
         ...fields.value,
-        ...{ models: chosen.value.map(({ name, source }) => ({ name, source })), tasks: [task ?? ""] },
+        models: chosen.value.map(({ name, source }) => ({ name, source })),
+        tasks: [task ?? ""],
       },
     });
   return (
