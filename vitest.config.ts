@@ -16,6 +16,7 @@ const MOCKING = [
   "src/train/loop/state.test.ts",
   "src/train/loop/trainer.test.ts",
   "src/merge/output/clone.test.ts",
+  "test/added-verb.test.ts",
 ];
 
 /** Small files whose slow tests take long. Last, as a new checkout runs small files, each would hold up the end alone. */

@@ -70,7 +70,7 @@ export const compareVerb: Verb<typeof compareSchema, CompareResult> = {
     positional: ["results"],
     groups: {
       Comparison: ["discordance"],
-      "Ratings by people, of two results:": ["rate"],
+      "Ratings by people, of two results": ["rate"],
       Output: ["flips", "format", "seed", "resamples"],
     },
     flags: { results: { value: "results..." }, discordance: { value: "share" } },

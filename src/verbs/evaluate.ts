@@ -194,7 +194,7 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
       Tasks: ["tasks", "list", "protocols", "shots", "limit", "prompts", "data", "tokenize"],
       Sampling: ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "repeats"],
       Output: ["out", "resume", "dryRun", "skipUnanswered", "show", "format", "seed", "resamples"],
-      "Model-written programs (MBPP):": ["allowCode", "unsafeCode", "python", "codeTimeout"],
+      "Model-written programs (MBPP)": ["allowCode", "unsafeCode", "python", "codeTimeout"],
       Backend: [
         ...["backend", "batch", "model", "tokenizer", "concurrency", "timeout", "retries", "startTimeout"],
         ...["apiKeyEnv", "templateVariables"],

@@ -73,7 +73,7 @@ export const rateVerb: Verb<typeof schema, RateResult> = {
     return [{ kind: "text", lines: [...written, ...tallied] }];
   },
   terminal: {
-    groups: { "Ratings by people, of two results:": ["page", "ratings", "force"] },
+    groups: { "Ratings by people, of two results": ["page", "ratings", "force"] },
     flags: { page: { flag: "rate" }, ratings: { value: "files..." } },
     json: ({ page, tallies = [] }) => page ?? tallies.map(({ sentence: _, ...tally }) => tally),
     closing: ({ page }, { results }) =>

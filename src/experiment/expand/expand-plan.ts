@@ -22,7 +22,14 @@ import { decidingTasks, tasksFor } from "../plan/plan-tasks.js";
 import { maskOf } from "../plan/training-runs.js";
 import { type SearchOutcome, searchGroup } from "../search/search.js";
 import { verbKey } from "../steps/run-verb.js";
-import { type AnalyzeStep, type JsonValue, type Step, stepKey, type TaskItems, type TaskRequest } from "../steps/step.js";
+import {
+  type AnalyzeStep,
+  type JsonValue,
+  type Step,
+  stepKey,
+  type TaskItems,
+  type TaskRequest,
+} from "../steps/step.js";
 import { describeRefusals, type Selection, selectCheckpoints } from "./choose-checkpoints.js";
 import type { Facts, Results } from "./facts.js";
 import {

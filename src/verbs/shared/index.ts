@@ -35,6 +35,7 @@ export {
   type Verb,
   type VerbOptions,
   verbFields,
+  verbJsonSchema,
   type WorkOptions,
   withHub,
 } from "../verb.js";
