@@ -169,7 +169,7 @@ describe("a row", () => {
 
   it("has what the report found in its model card, in the same words", () => {
     const card = pushed("org/merged").get("README.md")?.content.toString() ?? "";
-    const [, found = ""] = /^## Evaluation\n\n([\s\S]+?)\n\n## Use$/m.exec(card) ?? [];
+    const [, found = ""] = /^## Evaluation with layergraft\n\n([\s\S]+?)\n\n## Use$/m.exec(card) ?? [];
     const report = readFileSync(at("grafts.experiment/report/report.md"), "utf8");
     expect(found).toMatch(/^### letters\n\nPercent right, on 4 items; .+ are tied at 0\.0%\./);
     expect(report).toContain(found.split("\n")[2]);

@@ -218,7 +218,7 @@ describe("the same command again", () => {
     expect(verdict).toMatch(
       /^The merge scores [\d.]+%, [\d.]+ points below the task expert, the best single model \(100\.0%; 95% interval/,
     );
-    expect(card.match(/^## .+$/gm)).toEqual(["## Evaluation", "## Use"]);
+    expect(card.match(/^## .+$/gm)).toEqual(["## Evaluation with layergraft", "## Use"]);
     expect(card).toContain(`; custom/llama\\_task@1. ${verdict}\n`);
     expect(card).toMatch(/^\| task \| 100\.0 \|/m);
   });

@@ -7,7 +7,7 @@ import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js
 import { planRecipe } from "../plan/planner.js";
 import { readRecipe } from "../recipe/recipe-file.js";
 import { executePlan } from "./execute-plan.js";
-import { unknownFields } from "./model-card.js";
+import { unknownFields, writeCardFindings } from "./model-card.js";
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex");
 
@@ -106,4 +106,32 @@ it("has the recipe that reproduces the merge, bit for bit", async () => {
   for (const name of weights) {
     expect(sha256(readFileSync(join(root, "again", name)))).toBe(sha256(readFileSync(join(root, "out", name))));
   }
+});
+
+it("has what was last found before how the model is used, and keeps what people wrote", async () => {
+  const folder = temporaryFolder();
+  const file = join(folder, "README.md");
+  const figure = (verdict: string) =>
+    ({
+      kind: "bars",
+      id: "",
+      title: "quiz",
+      note: "exact match, on 4 items.",
+      scale: "share",
+      verdict,
+      rows: [{ label: "merge", detail: "", kind: "swap", count: 1, isBest: false, mean: 0.5, low: 0.5, high: 0.5 }],
+    }) as const;
+  await writeCardFindings(folder, [figure("No card.")]);
+  expect(readdirSync(folder)).toEqual([]);
+  const [before, own, use] = ["---\ntags: []\n---\n\n# m\n\n", "## Evaluation\n\nBy hand.\n\n", "## Use\n\nRun it.\n"];
+  writeFileSync(file, before + own + use);
+  await writeCardFindings(folder, [figure("First.")]);
+  const first = readFileSync(file, "utf8");
+  await writeCardFindings(folder, [figure("Second.")]);
+  expect(readFileSync(file, "utf8")).toBe(first.replace("First.", "Second."));
+  expect(first).toMatch(
+    /## Evaluation with layergraft\n\n### quiz\n\nexact match, on 4 items. First\.\n\n\| +\| score/,
+  );
+  expect(first.startsWith(before + own)).toBe(true);
+  expect(first.endsWith(`\n\n${use}`)).toBe(true);
 });

@@ -113,7 +113,8 @@ async function card(
 }
 
 const USE = "## Use\n";
-const EVALUATION = "## Evaluation\n";
+/** As no section that a person wrote is called. */
+const EVALUATION = "Evaluation with layergraft";
 
 /**
  * Puts what was found of a model into the card in its folder, before how it is used, in place of what an earlier evaluation found. A
@@ -123,9 +124,9 @@ export async function writeCardFindings(folder: string, figures: readonly Figure
   const file = join(folder, "README.md");
   if (figures.length === 0 || !(await isFile(file))) return;
   const [front = "", ...sections] = (await readFile(file, "utf8")).split(/^(?=## )/m);
-  const section = { id: "evaluation", title: "Evaluation", figures };
+  const section = { id: "evaluation", title: EVALUATION, figures };
   const text = pageMarkdown({ title: "", lead: "", verdicts: [], notes: [], sections: [section], footer: "" });
-  const others = sections.filter((one) => !one.startsWith(EVALUATION));
+  const others = sections.filter((one) => !one.startsWith(`## ${EVALUATION}\n`));
   const use = others.findIndex((one) => one.startsWith(USE));
   await writeFileAtomically(file, [front, ...others.toSpliced(use < 0 ? others.length : use, 0, `${text}\n`)].join(""));
 }

@@ -32,6 +32,8 @@ interface Options {
   readonly limit?: number;
   readonly data?: string;
   readonly shots?: number;
+  readonly temperature?: number;
+  readonly seed?: number;
   readonly backend?: string;
   readonly type?: string;
 }
@@ -95,6 +97,9 @@ describe("evaluateModels", () => {
     };
     await add({ limit: 2 });
     await add({ shots: 0, limit: 1 });
+    // What answers depend on beside the questions.
+    await add({ temperature: 0.7, limit: 1 });
+    await add({ temperature: 0.7, seed: 1, limit: 1 });
     writeFileSync(at("swap.yaml"), "method: soup\nmodels: [one, two]\n");
     await add({ models: [{ name: "recipe", source: "swap.yaml" }] });
     const versions = async () => (await listEvaluations(project)).filter(({ source }) => source === "swap.yaml");
@@ -107,7 +112,7 @@ describe("evaluateModels", () => {
     writeFileSync(at("letters.jsonl"), '{"text":"xy","answer":"xy"}\n');
     await add({});
     writeLetters(project);
-    expect(folders.size).toBe(5);
+    expect(folders.size).toBe(7);
   });
 
   it("runs models in llama.cpp, where it is installed", async () => {

@@ -38,8 +38,12 @@ export function Verbs() {
 function VerbForm({ verb }: { readonly verb: VerbReference }) {
   const { base = null, experts = [] } = settings.value ?? {};
   const job = jobs.value.find(isOf(verb.name));
-  const before = (job?.input as JobInput<"verb"> | undefined)?.input ?? {};
-  const [input, setInput] = useState<Values>(before);
+  const fields = verb.groups.flatMap((group) => group.fields.map(({ name }) => name));
+  // A project may have jobs of others, with fields that a page does not offer.
+  const before = Object.entries((job?.input as JobInput<"verb"> | undefined)?.input ?? {}).filter(([name]) =>
+    fields.includes(name),
+  );
+  const [input, setInput] = useState<Values>(Object.fromEntries(before));
   const [isForced, force] = useState(false);
   const models = [
     ...(base === null ? [] : [{ name: "base", source: base }]),
