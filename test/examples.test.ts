@@ -176,9 +176,9 @@ describe.each(PLANS)("examples/experiments/%s", { tags: ["slow"] }, (name) => {
     const models = `${onHub.length} model${onHub.length === 1 ? "" : "s"}`;
     if (onHub.length > 0) expect(stdout).toContain(`downloads ${models} (${formatBytes(bytes)})`);
     for (const plan of variants()) {
-      for (const { expertGroup } of membersOf(plan)) {
-        if (expertGroup !== undefined && !plan.experts[expertGroup]?.train)
-          expect(stdout).toMatch(new RegExp(`^ *${expertGroup} `, "m"));
+      for (const { expertFamily } of membersOf(plan)) {
+        if (expertFamily !== undefined && !plan.experts[expertFamily]?.train)
+          expect(stdout).toMatch(new RegExp(`^ *${expertFamily} `, "m"));
       }
     }
     expect(stdout).toMatch(/^evaluation +0 +[1-9]\d*$/m);
@@ -237,36 +237,61 @@ describe("a dry run", { tags: ["slow"] }, () => {
   });
 });
 
+/** Lines of the data that the scripts of plans with word problems write. */
+function writeProblems(folder: string, languages: readonly string[]): void {
+  const answer = "2 + 3 = 5";
+  const options = [answer, "2 - 3 = -1", "2 * 3 = 6", "2 / 3 = 0"];
+  const item = { question: "2 and 3?", options, answer: 0, operation: "+", result: "5" };
+  const rows: Record<string, object> = {
+    "english.jsonl": item,
+    "problems.jsonl": { prompt: "Question: 2 and 3?\nAnswer:", response: ` ${answer}` },
+    ...Object.fromEntries(languages.map((name) => [`${name}-problems.jsonl`, item])),
+    ...Object.fromEntries(languages.map((name) => [`${name}.jsonl`, { text: "Texto en español." }])),
+  };
+  for (const [name, row] of Object.entries(rows)) {
+    writeFileSync(join(folder, name), `${JSON.stringify(row)}\n`.repeat(3000));
+  }
+}
+
+/** The environment of a script where `layergraft` only prints the steps of a plan. */
+function withDryRuns(): NodeJS.ProcessEnv {
+  const bin = join(root, "bin");
+  mkdirSync(bin, { recursive: true });
+  const main = join(import.meta.dirname, "../dist/cli/main.js");
+  writeFileSync(join(bin, "layergraft"), `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@" --dry-run\n`, {
+    mode: 0o755,
+  });
+  return { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+}
+
+describe("examples/experiments/gemma", { tags: ["slow"] }, () => {
+  it("passes its dry run on rows as its data.js writes them, as does its script for a GPU", async () => {
+    const cwd = join(root, "experiments/gemma");
+    await writeTiny(join(cwd, "gemma"), { layers: 18, seed: 1 });
+    writeProblems(cwd, ["swahili", "spanish"]);
+    const { status, stdout, stderr } = await run(["experiment", "plan.yaml", "--dry-run"], cwd);
+    expect(stderr).toBe("");
+    expect(status).toBe(DONE);
+    expect(stdout).toMatch(/^training +0 +15$/m);
+    const gpu = await promisify(execFile)("bash", ["gpu.sh", "try"], { cwd, env: withDryRuns() });
+    expect(gpu.stdout).toMatch(/^training +0 +5$/m);
+    const tried = readFileSync(join(cwd, "gpu-try.yaml"), "utf8");
+    expect(tried).toContain("engine: trl");
+    expect(tried).not.toMatch(/limit: (?!8 )/);
+  });
+});
+
 describe("examples/experiments/smollm2", { tags: ["slow"] }, () => {
   it("passes its dry run on rows as its data.js writes them", async () => {
     const cwd = join(root, "experiments/smollm2");
     await writeTiny(join(cwd, "smollm2"), { layers: 30, seed: 1 });
-    const answer = "2 + 3 = 5";
-    const options = [answer, "2 - 3 = -1", "2 * 3 = 6", "2 / 3 = 0"];
-    const item = { question: "2 and 3?", options, answer: 0, operation: "+", result: "5" };
-    const rows = {
-      "english.jsonl": item,
-      "spanish-problems.jsonl": item,
-      "problems.jsonl": { prompt: "Question: 2 and 3?\nAnswer:", response: ` ${answer}` },
-      "spanish.jsonl": { text: "Texto en español." },
-    };
-    for (const [name, row] of Object.entries(rows)) {
-      writeFileSync(join(cwd, name), `${JSON.stringify(row)}\n`.repeat(3000));
-    }
+    writeProblems(cwd, ["spanish"]);
     const { status, stdout, stderr } = await run(["experiment", "plan.yaml", "--dry-run"], cwd);
     expect(stderr).toBe("");
     expect(status).toBe(DONE);
     expect(stdout).toMatch(/^training +0 +2$/m);
-    // gpu.sh, with a stand-in that only prints the steps.
-    const bin = join(root, "bin");
-    mkdirSync(bin);
-    const main = join(import.meta.dirname, "../dist/cli/main.js");
-    writeFileSync(join(bin, "layergraft"), `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@" --dry-run\n`, {
-      mode: 0o755,
-    });
     for (const plan of [[], ["try"]]) {
-      const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
-      const gpu = await promisify(execFile)("bash", ["gpu.sh", ...plan], { cwd, env });
+      const gpu = await promisify(execFile)("bash", ["gpu.sh", ...plan], { cwd, env: withDryRuns() });
       expect(gpu.stdout).toMatch(/^training +0 +12$/m);
     }
     const tried = readFileSync(join(cwd, "gpu-try.yaml"), "utf8");

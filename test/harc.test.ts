@@ -7,6 +7,8 @@ import { measureGates, openEngine } from "../src/engine/index.js";
 import { writeSafetensors } from "../src/formats/safetensors/index.js";
 import { planRecipe, type RecipeInput } from "../src/merge/index.js";
 import { executePlan, verifyOutput } from "../src/merge/output/index.js";
+import { analyze, soup } from "../src/verbs/index.js";
+import { soupVerb } from "../src/verbs/soup.js";
 import { encodeValues, type ReadTensor, temporaryFolder } from "./support/checkpoints.js";
 import { readTensors } from "./support/decoder-fixtures.js";
 import { readFolder, toNumbers } from "./support/numbers.js";
@@ -171,5 +173,37 @@ describe("conjugate gradients", () => {
       options,
     );
     expect([...x]).toEqual([7, 1]);
+  });
+});
+
+describe("a dry run on texts", () => {
+  const on = ["t3 t7 t11 t2", "t4 t6 t1", "t12 t3 t8 t1 t0", "t13 t7 t7 t2 t19"];
+
+  it("measures how a soup routes, as an analysis of the written soup does", async () => {
+    const experts = { math: await expertOf("qwen3_moe", "math"), swahili: await expertOf("qwen3_moe", "swahili") };
+    const recipe = { method: "soup", models: Object.values(experts) } as const;
+    const { out } = await write(recipe);
+    const { routing: wanted } = await analyze({ base: experts.math, experts: { ...experts, soup: out }, on });
+    const input = { ...recipe, on, out: join(folder, "not-written") };
+    const { routed } = await (soupVerb.plan as NonNullable<typeof soupVerb.plan>).run(input as never, {} as never);
+    const { tokens, parents, layers = [], verdict } = routed?.routing ?? {};
+    expect([tokens, parents]).toEqual([wanted?.tokens, ["qwen3_moe-math", "qwen3_moe-swahili"]]);
+    // Of base, math, swahili and soup: (0,1), (0,2), (0,3), (1,2), (1,3), (2,3).
+    expect(layers.map(({ withParents, between }) => [between, ...withParents])).toEqual(
+      wanted?.layers.map(({ pairs }) => [pairs[3], pairs[4], pairs[5]]),
+    );
+    expect(layers.map(({ load, entropy }) => ({ load, entropy }))).toEqual(
+      wanted?.layers.map(({ models }) => models[3]),
+    );
+    expect(new Set(layers.flatMap(({ withParents }) => withParents)).size).toBeGreaterThan(1);
+    expect(verdict).toMatch(/^The routing of the merge (holds|is broken)/);
+    expect(existsSync(input.out)).toBe(false);
+  });
+
+  it("shows no routing of one model, and is refused where the merge would be written", async () => {
+    const math = await expertOf("qwen3_moe", "math");
+    const input = { models: [math], on, out: join(folder, "not-written") };
+    expect((await soupVerb.plan?.run(input as never, {} as never))?.routed).toEqual({});
+    await expect(soup(input as never)).rejects.toThrow("on: is for a dry run, which writes nothing");
   });
 });

@@ -3,7 +3,13 @@
 import type { RoutingSpec } from "../families/index.js";
 import type { SourceOptions } from "../formats/checkpoint/index.js";
 import { type CallOptions, CancelledError, RecipeError } from "../kit/index.js";
-import type { Analysis, AnalyzeOptions } from "../merge/analysis/index.js";
+import {
+  type Analysis,
+  type AnalyzeOptions,
+  type MergeRouting,
+  mergeRouting,
+  type Routing,
+} from "../merge/analysis/index.js";
 import { pairsOf } from "../tensor/streaming/index.js";
 import { openStates } from "./hidden-states.js";
 import { type EngineSource, openModelSource } from "./model-source.js";
@@ -32,42 +38,78 @@ export async function alignExperts(
   texts: readonly string[],
   options: AlignmentOptions = {},
 ): Promise<Analysis> {
-  if (texts.length < TEXTS.least || texts.length > TEXTS.most)
-    throw new RecipeError(`alignment needs ${TEXTS.least} to ${TEXTS.most} texts, not ${texts.length}`);
   // Planning checks nested recipes.
   const models = [base, ...analysis.experts.map((name) => experts[name] as EngineSource)];
-  const grams: Float64Array[][] = [];
-  const records: RouteRecord[] = [];
-  const merges: number[] = [];
-  let routing: RoutingSpec | null = null;
-  for (const [m, model] of models.entries()) {
+  const { grams, routing } = await readModels(models, analysis.layers, texts, options);
+  const pairs = pairsOf(models.length).map(([i, j]) =>
+    (grams[i] ?? []).map((gram, layer) => cka(gram, grams[j]?.[layer] as Float64Array, texts.length)),
+  );
+  return { ...analysis, alignment: { texts: texts.length, pairs }, ...(routing ? { routing } : {}) };
+}
+
+/**
+ * How a merge and the models that it is of route the same texts.
+ * @param models what `merge` is of, at least two, by name
+ * @param merge its plan
+ * @param layers of all of them
+ * @returns undefined if a model has no experts
+ * @throws as `alignExperts`
+ */
+export async function routeMerge(
+  models: Readonly<Record<string, EngineSource>>,
+  merge: EngineSource,
+  layers: number,
+  texts: readonly string[],
+  options: AlignmentOptions = {},
+): Promise<MergeRouting | undefined> {
+  const [first, ...others] = Object.values(models) as [EngineSource, ...EngineSource[]];
+  // The first place is a base's, which says nothing of a merge.
+  const { routing } = await readModels([first, first, ...others, merge], layers, texts, options);
+  return routing && mergeRouting(routing, [...Object.keys(models), "the merge"]);
+}
+
+/** Reads texts with each model: Gram matrices of its states by layer, and how all of them route. */
+async function readModels(
+  models: readonly EngineSource[],
+  layers: number,
+  texts: readonly string[],
+  options: AlignmentOptions,
+): Promise<{ readonly grams: readonly (readonly Float64Array[])[]; readonly routing?: Routing | undefined }> {
+  if (texts.length < TEXTS.least || texts.length > TEXTS.most)
+    throw RecipeError.at({ field: "on" }, `on: needs ${TEXTS.least} to ${TEXTS.most} texts, not ${texts.length}`);
+  const read = new Map<EngineSource, { grams: Float64Array[]; record: RouteRecord | undefined; isMerge: boolean }>();
+  let spec: RoutingSpec | null = null;
+  const distinct = [...new Set(models)];
+  for (const [m, model] of distinct.entries()) {
     const source = await openModelSource(model, options);
-    const at = Array.from({ length: analysis.layers }, (_, layer) => layer + 1);
+    const at = Array.from({ length: layers }, (_, layer) => layer + 1);
     const reader = await openStates(source, { ...options, at, pool: "mean", routes: true });
-    routing = reader.routing;
+    spec = reader.routing;
     const record = reader.routing ? new RouteRecord(reader.routing) : undefined;
-    if (record) records.push(record);
-    if (source.sources.size > 1) merges.push(m);
     try {
       const states: Float64Array[] = [];
       for (const [i, text] of texts.entries()) {
         const done = m * texts.length + i;
-        options.onProgress?.({ phase: "reading texts", done, total: models.length * texts.length, unit: "items" });
+        options.onProgress?.({ phase: "reading texts", done, total: distinct.length * texts.length, unit: "items" });
         if (options.signal?.aborted) throw new CancelledError("stopped before the end");
-        const read = await reader.read(text);
-        states.push(read.states);
-        record?.add(read.routes);
+        const { states: own, routes } = await reader.read(text);
+        states.push(own);
+        record?.add(routes);
       }
-      grams.push(at.map((_, layer) => gramOf(states, layer, analysis.layers)));
+      const grams = at.map((_, layer) => gramOf(states, layer, layers));
+      read.set(model, { grams, record, isMerge: source.sources.size > 1 });
     } finally {
       await reader.close();
     }
   }
-  const pairs = pairsOf(models.length).map(([i, j]) =>
-    (grams[i] ?? []).map((gram, layer) => cka(gram, grams[j]?.[layer] as Float64Array, texts.length)),
-  );
-  const routed = routing && records.length === models.length ? routingOf(records, routing, merges) : undefined;
-  return { ...analysis, alignment: { texts: texts.length, pairs }, ...(routed ? { routing: routed } : {}) };
+  const all = models.flatMap((model) => read.get(model) ?? []);
+  const records = all.flatMap(({ record }) => record ?? []);
+  const merges = all.flatMap(({ isMerge }, m) => (isMerge ? [m] : []));
+  const isRouted = spec !== null && records.length === models.length;
+  return {
+    grams: all.map(({ grams }) => grams),
+    routing: isRouted ? routingOf(records, spec as RoutingSpec, merges) : undefined,
+  };
 }
 
 /** Dot products of the centered states of one layer, [texts, texts], with 0 on the diagonal. */

@@ -1,4 +1,4 @@
-export { alignExperts } from "./alignment.js";
+export { alignExperts, routeMerge } from "./alignment.js";
 export { computeBlends } from "./blends.js";
 export {
   type AnswerGrammar,
@@ -20,7 +20,6 @@ export { measureGates } from "./gates.js";
 export { answerAll, together } from "./generate.js";
 export {
   describeField,
-  type GenerationConfig,
   NO_GENERATION_CONFIG,
   readGenerationConfig,
 } from "./generation-config.js";

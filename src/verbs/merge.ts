@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { ResultsComparison } from "../evaluate/index.js";
 import type { StripLayer } from "../figures/index.js";
 import type { HubAccess } from "../formats/checkpoint/index.js";
-import { defined, type Progress } from "../kit/index.js";
+import { defined, type Progress, RecipeError } from "../kit/index.js";
 import { asField, commandLine, formatBytes, type SayField } from "../kit/printing/index.js";
 import { namedField } from "../kit/settings/index.js";
 import { methodOf, OUTPUT_DTYPES, outputSchema, sourceField } from "../merge/index.js";
@@ -16,6 +16,14 @@ import {
 } from "../merge/output/index.js";
 import type { TaskScore } from "./evaluate.js";
 import type { MergeInput, RecipeInput } from "./inputs.js";
+import {
+  ROUTING_FLAG,
+  type RoutingFound,
+  routingOfPlan,
+  routingTexts,
+  routingVerdict,
+  showRouting,
+} from "./merge-routing.js";
 import { describeMeasured, heldBack, named, showEvaluation, showPlan, wroteLine } from "./merge-show.js";
 import type { Stages } from "./merge-stages.js";
 import { MergePlan, planMerge } from "./plan-merge.js";
@@ -50,12 +58,13 @@ const writeFields = {
     .string()
     .optional()
     .meta({ description: "then write OUT.gguf in this encoding for llama.cpp, such as q4_k_m" }),
+  on: routingTexts,
   pushAnyway: flag("push a merge whose average over the tasks of `eval` is lower than that of a model it is of"),
 };
 
 type Write = Pick<
   z.input<z.ZodObject<typeof writeFields>>,
-  "out" | "download" | "allowUnrelated" | "allowNonFinite" | "eval" | "limit" | "export" | "pushAnyway"
+  "out" | "download" | "allowUnrelated" | "allowNonFinite" | "eval" | "limit" | "export" | "on" | "pushAnyway"
 >;
 
 /** Fields of a recipe of any method that are flags, in their order. */
@@ -63,7 +72,7 @@ const OUTPUT = ["as", "dtype", "budget", "shard_size", "vocabulary", "tokenizer_
 
 /** The group of flags of each merge. */
 const OUTPUT_FLAGS = [
-  ...["out", ...OUTPUT, "dryRun", "download", "resume", "force", "allowUnrelated", "allowNonFinite"],
+  ...["out", ...OUTPUT, "dryRun", "on", "download", "resume", "force", "allowUnrelated", "allowNonFinite"],
 ];
 const STAGE_FLAGS = ["eval", "limit", "export", "push", "pushAnyway"];
 
@@ -77,6 +86,7 @@ const FLAGS: Readonly<Record<string, FlagSpelling>> = {
   allowNonFinite: { flag: "allow-nonfinite" },
   eval: { value: "tasks", read: "list" },
   export: { value: "type" },
+  on: ROUTING_FLAG,
 };
 
 /** A merge that is planned. */
@@ -85,6 +95,7 @@ export interface PlannedMerge extends Noted {
   /** What follows the merge, in words. */
   readonly following: readonly string[];
   readonly beside?: Beside | undefined;
+  readonly routed?: RoutingFound | undefined;
 }
 
 /** What a dry run found beside the plan. */
@@ -125,6 +136,8 @@ export interface MergeExport {
 /** A merged model that was written. */
 export interface MergeResult extends ExecuteResult, Noted {
   readonly summary: PlanSummary;
+  /** Seconds that planning and writing took, without what follows the merge. */
+  readonly seconds: number;
   /** With `eval`: the scores of the merge and of the models that it is of. */
   readonly evaluation?: MergeEvaluation;
   /** With `export`: the file. */
@@ -194,6 +207,7 @@ function mergingVerb<Schema extends z.ZodObject>({
   const verb: Verb<Schema, MergeResult, Progress, PlannedMerge> = {
     ...own,
     schema,
+    shown: Object.values(groups).flat(),
     closed: Object.keys(schema.shape).filter((field) => !open.includes(field)),
     // Recipes fill in their own defaults.
     asGiven: true,
@@ -205,7 +219,9 @@ function mergingVerb<Schema extends z.ZodObject>({
       force: "replace an existing output or interrupted run",
     },
     async run(given, controls) {
+      const start = performance.now();
       const input = given as Input;
+      if (input.on !== undefined) throw RecipeError.at({ field: "on" }, "on: is for a dry run, which writes nothing");
       const { force, threads, memory, signal, onProgress, onPlan } = controls;
       // What is complete stays where stages follow, so that the same command goes through those that are missing.
       const hasStages = input.eval !== undefined || input.export !== undefined;
@@ -223,12 +239,13 @@ function mergingVerb<Schema extends z.ZodObject>({
       const stages = await stagesOf(first, input, out, planning);
       onPlan?.({ ...first, following: stages?.lines ?? [] });
       const written = await plan.write({ ...execution, threads, memory, signal, onProgress });
+      const seconds = (performance.now() - start) / 1000;
       const followed = await stages?.run();
       const data = plan.toJSON();
       const isOwned = data.measurements.some(({ kind }) => kind === "ownership") && !written.alreadyComplete;
       return {
         ...written,
-        summary: plan.summary,
+        ...{ summary: plan.summary, seconds },
         ...(isOwned
           ? { ownership: named(measuredOwnership(data, new Map(Object.entries(written.measured))), data) }
           : {}),
@@ -243,13 +260,13 @@ function mergingVerb<Schema extends z.ZodObject>({
         warnings: [...warnings, ...written.warnings, ...(followed?.warnings ?? [])],
       };
     },
-    show: (result, input, seconds) => [
+    show: (result, input) => [
       ...(result.ownership ? ([{ kind: "strip", layers: result.ownership }] as const) : []),
       ...(result.evaluation ? showEvaluation(result.evaluation) : []),
       {
         kind: "text",
         lines: [
-          wroteLine(result, result.summary, (input as Input).out, seconds),
+          wroteLine(result, result.summary, (input as Input).out, result.seconds),
           ...(result.exported ? [`Wrote ${result.exported.out}: ${formatBytes(result.exported.bytes)}`] : []),
         ],
       },
@@ -260,22 +277,30 @@ function mergingVerb<Schema extends z.ZodObject>({
       async run(input, controls) {
         const found = await planned(input as Input, controls);
         const stages = await stagesOf(found, input as Input, placeOf(input as Input, controls), controls);
-        return { ...found, following: stages?.lines ?? [], beside: await beside?.(input as never, controls) };
+        const { on } = input as Input;
+        const routed = on === undefined ? undefined : await routingOfPlan(found.plan, on, controls as Controls);
+        return { ...found, following: stages?.lines ?? [], beside: await beside?.(input as never, controls), routed };
       },
-      show: ({ plan, following }) => showPlan(plan.toJSON(), plan.summary, plan.notes, following),
-      json: ({ plan, following, beside }) => ({
-        ...{ plan: plan.toJSON(), summary: plan.summary, ...beside?.json },
+      show: ({ plan, following, routed }) => [
+        ...showPlan(plan.toJSON(), plan.summary, plan.notes, following),
+        ...(routed ? showRouting(routed) : []),
+      ],
+      json: ({ plan, following, beside, routed }) => ({
+        ...{ plan: plan.toJSON(), summary: plan.summary, ...beside?.json, ...routed },
         ...(following.length > 0 ? { following } : {}),
       }),
-      closing: ({ beside }, input) => beside?.lines ?? closing?.(input as never) ?? [],
+      closing: ({ beside, routed }, input) => [
+        ...(beside?.lines ?? closing?.(input as never) ?? []),
+        ...(routed ? [routingVerdict(routed)] : []),
+      ],
     },
     terminal: {
       ...(positional ? { positional } : {}),
-      groups: { ...groups, "Output:": OUTPUT_FLAGS, "Then:": STAGE_FLAGS, ...after },
+      groups: { ...groups, Output: OUTPUT_FLAGS, Then: STAGE_FLAGS, ...after },
       flags: { ...FLAGS, ...flags },
       writes: "the model",
       plansFirst: true,
-      json: ({ summary, ...result }, seconds) => ({ ...result, seconds, summary }),
+      json: ({ summary, ...result }) => ({ ...result, summary }),
       closing: ({ alreadyComplete }, given) => {
         const { out, allowCode } = given as Input & { allowCode?: boolean };
         return [
@@ -346,7 +371,10 @@ export const mergeSchema = z.strictObject({
   recipe: sourceField("recipe, or its file (YAML)"),
   ...writeFields,
   seed: z.int().min(0).optional().meta({ description: "seed of every method in the file that makes random choices" }),
-  allowCode: flag("run a file that the recipe names as its method"),
+  allowCode: z
+    .boolean()
+    .optional()
+    .meta({ description: "run a file that the recipe names as its method", runsCode: true }),
   asMergekit: flag("ignore in a mergekit file what mergekit ignores, with a note"),
 });
 
@@ -359,7 +387,7 @@ export const mergeVerb = mergingVerb({
   schema: mergeSchema,
   positional: ["recipe", "out"],
   groups: {},
-  after: { "Recipe:": ["allowCode", "asMergekit"] },
+  after: { Recipe: ["allowCode", "asMergekit"] },
   // A recipe that is a file has flags for fields of the output alone.
   says: [...OUTPUT],
   plan({ recipe, seed, allowCode, asMergekit, ...input }, { hub, folder, signal }) {

@@ -11,6 +11,7 @@ import {
   type Step,
   type StepKind,
   stepKey,
+  type TaskItems,
   type TaskRequest,
 } from "../steps/step.js";
 import type { Facts, Results } from "./facts.js";
@@ -30,6 +31,8 @@ export interface Waiting {
   readonly kind?: StepKind;
   /** Of training runs: what they train. */
   readonly runs?: readonly PlannedTrainStep[];
+  /** Of evaluations: how many items of each task, if that is known. */
+  readonly items?: readonly TaskItems[];
   /** What they depend on, if that is known: variants with the same have the same steps. */
   readonly of?: string;
 }
@@ -73,12 +76,17 @@ export class StepList {
   }
 
   /** Notes about how many steps depend on results. */
-  wait(what: string, steps: number, more: Pick<Waiting, "kind" | "runs" | "of"> = {}): void {
+  wait(what: string, steps: number, more: Pick<Waiting, "kind" | "runs" | "items" | "of"> = {}): void {
     if (steps > 0) this.waiting.push({ what, steps, ...more });
   }
 
   countItems(request: TaskRequest): number {
     return this.#facts.task(request).items;
+  }
+
+  /** All items of tasks, or a share of them, for so many models. */
+  itemsOf(requests: readonly TaskRequest[], models = 1, share = 1): TaskItems[] {
+    return requests.map((request) => ({ task: request.task, count: models * share * this.countItems(request) }));
   }
 
   evaluateAll(model: PlanModel): void {
@@ -140,5 +148,5 @@ function modelName(model: PlanModel | ExpertModel | MergeModel): ModelName {
     const { label, isDefault } = model.configuration;
     return { name, entry: model.merge.name, configuration: label, ...(isDefault ? { isDefault } : {}) };
   }
-  return { name, entry: "expertGroup" in model ? model.expertGroup : name, configuration: "" };
+  return { name, entry: "expertFamily" in model ? model.expertFamily : name, configuration: "" };
 }

@@ -6,6 +6,7 @@ import type { PlannedTrainStep } from "../expand/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { countCheckpoints } from "../plan/training-runs.js";
 import { type EvaluateStep, KINDS, type Step, type StepKind } from "../steps/step.js";
+import { secondsLeft } from "./time-left.js";
 import { type BaseSizes, type Measured, type TrainingOutlook, trainingOutlook } from "./training-outlook.js";
 
 export interface Estimate {
@@ -43,19 +44,13 @@ export interface EstimateOptions {
   readonly stepBytes?: number | undefined;
 }
 
-/** For each kind of step: the mean duration of finished steps times the steps left. */
 export function estimateExperiment({ variants, expansion, secondsOf, workers, stepBytes }: EstimateOptions): Estimate {
-  let seconds: number | undefined = 0;
   const stepsLeft = new Map<StepKind, number>();
   for (const kind of KINDS) {
-    const own = expansion.steps.filter((step) => step.kind === kind);
-    const known = own.flatMap(({ key }) => secondsOf(key) ?? []);
-    const left = own.length - known.length + waitingSteps(expansion, kind);
-    stepsLeft.set(kind, left);
-    if (left === 0) continue;
-    const mean = known.reduce((sum, one) => sum + one, 0) / known.length;
-    seconds = seconds === undefined || known.length === 0 ? undefined : seconds + left * mean;
+    const own = expansion.steps.filter((step) => step.kind === kind && secondsOf(step.key) === undefined);
+    stepsLeft.set(kind, own.length + waitingSteps(expansion, kind));
   }
+  const seconds = secondsLeft(variants, (kind) => waitingSteps(expansion, kind), secondsOf);
   // A worker without a step takes no time and no space.
   const atOnce = (...kinds: readonly StepKind[]) =>
     Math.min(

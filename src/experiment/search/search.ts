@@ -7,7 +7,7 @@ import type { Configuration, ExperimentPlan, PlannedMerge, Search } from "../pla
 import { type AskedModel, decidingTasks, tasksFor } from "../plan/plan-tasks.js";
 import { cellsOf, type Fields, fieldsAt, pointOf } from "../plan/space.js";
 import type { ItemResult } from "../steps/result.js";
-import type { TaskRequest } from "../steps/step.js";
+import type { TaskItems, TaskRequest } from "../steps/step.js";
 import { CmaEs } from "./cma-es.js";
 
 /** A model of a merge in one of its configurations. */
@@ -32,7 +32,7 @@ interface SearchContext<M extends SearchedModel> {
       items?: readonly number[] | null,
       part?: string,
     ): readonly ItemResult[] | undefined;
-    wait(what: string, steps: number): void;
+    wait(what: string, steps: number, more?: { readonly items?: readonly TaskItems[] }): void;
   };
   /** Whether more pairs will follow, so that nothing can be chosen yet. */
   readonly isIncomplete: boolean;
@@ -286,9 +286,14 @@ class GroupSearch<M extends SearchedModel> {
       this.#evaluateAll(reported, (split) => split.rounds[round] ?? [], this.#roundName(round));
     }
     let others = 0;
+    /** What the configuration that is not chosen yet will be asked, if it is not the default. */
+    const items: TaskItems[] = [];
     for (const model of reported) {
       for (const request of tasksFor(model, this.#context.plan)) {
-        if (this.#splits.has(request.task)) continue;
+        const { task } = request;
+        const held = this.#splits.get(task)?.held;
+        items.push({ task, count: held?.length ?? this.#context.steps.countItems(request) });
+        if (held) continue;
         this.#context.steps.evaluate(model, request);
         others++;
       }
@@ -297,6 +302,7 @@ class GroupSearch<M extends SearchedModel> {
       this.#context.steps.wait(
         `final scores of ${this.#first.group}`,
         others + reported.length * this.#deciding.length,
+        { items },
       );
     }
   }

@@ -17,7 +17,7 @@ export {
 } from "./language-neurons.js";
 export { type AnalysisPage, pageData } from "./page-data.js";
 export { mostChangedRows } from "./read-analysis.js";
-export { type LayerRouting, type Routing, routingSentences } from "./routing.js";
+export { type LayerRouting, type MergeRouting, mergeRouting, type Routing, routingSentences } from "./routing.js";
 export { type Suggestion, type SuggestOptions, suggestRecipes } from "./suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./thresholds.js";
 export { type TrainingSign, type TrainingSigns, trainingSentences } from "./training-signs.js";

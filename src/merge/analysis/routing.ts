@@ -31,31 +31,62 @@ export interface LayerRouting {
  */
 const MARGIN = 0.05;
 
-/** A layer in which a merge routes tokens unlike every parent. */
-export interface BrokenLayer {
+/** How a merge routes in a layer, beside its parents. */
+export interface SharedLayer {
   readonly layer: number;
-  /** Agreement with each parent. */
+  /** Share of the chosen experts that the merge and each parent both choose. */
   readonly withParents: readonly number[];
-  /** The least agreement of two parents. */
+  /** The least share of two parents. */
   readonly between: number;
 }
 
-/** Layers in which a merge agrees with each parent less than the parents do with each other. @param merge its place */
-export function brokenLayers({ layers, merges }: Routing, merge: number): BrokenLayer[] {
+/** What a merge shares with its parents. @param merge its place; without two parents, no layers */
+function sharedByLayer({ layers, merges }: Routing, merge: number): SharedLayer[] {
   const [first] = layers;
   const places = first?.models.map((_, i) => i) ?? [];
   // The base is a parent only where the experts are its merges.
   const parents = places.slice(1).filter((place) => !merges.includes(place));
   if (parents.length < 2) return [];
   const pairs = pairsOf(places.length);
-  return layers.flatMap(({ layer, pairs: agreements }) => {
+  return layers.map(({ layer, pairs: agreements }) => {
     const agreement = (a: number, b: number) =>
       agreements[pairs.findIndex(([i, j]) => i === Math.min(a, b) && j === Math.max(a, b))] as number;
     const withParents = parents.map((parent) => agreement(parent, merge));
     const among = pairsOf(parents.length).map(([i, j]) => agreement(parents[i] as number, parents[j] as number));
-    const between = Math.min(...among);
-    return Math.max(...withParents) < between - MARGIN ? [{ layer, withParents, between }] : [];
+    return { layer, withParents, between: Math.min(...among) };
   });
+}
+
+/** Layers in which a merge agrees with each parent less than the parents do with each other. @param merge its place */
+export function brokenLayers(routing: Routing, merge: number): SharedLayer[] {
+  return sharedByLayer(routing, merge).filter((one) => lossOf(one) > MARGIN);
+}
+
+/** How one merge routes texts, beside its parents. */
+export interface MergeRouting extends Pick<Routing, "experts" | "chosen" | "tokens"> {
+  readonly parents: readonly string[];
+  /** `load` and `entropy`: of the merge. */
+  readonly layers: readonly (SharedLayer & LayerRouting["models"][number])[];
+  /** Whether it routes as its parents do. */
+  readonly verdict: string;
+}
+
+/**
+ * Of a routing with one merge, the last model.
+ * @param names of its parents and of the merge
+ */
+export function mergeRouting(routing: Routing, names: readonly string[]): MergeRouting {
+  const merge = names.length;
+  const figures = new Map(routing.layers.map(({ layer, models }) => [layer, models[merge]]));
+  const { experts, chosen, tokens } = routing;
+  return {
+    ...{ experts, chosen, tokens },
+    parents: names.slice(0, -1),
+    layers: sharedByLayer(routing, merge).map((one) => {
+      return { ...one, ...(figures.get(one.layer) as LayerRouting["models"][number]) };
+    }),
+    verdict: routingSentences({ routing, experts: names }).join(" "),
+  };
 }
 
 /** A sentence for each merge: whether it routes as its parents do. */
@@ -79,4 +110,4 @@ export function routingSentences({ routing, experts }: Pick<Analysis, "routing" 
   });
 }
 
-const lossOf = ({ withParents, between }: BrokenLayer): number => between - Math.max(...withParents);
+const lossOf = ({ withParents, between }: SharedLayer): number => between - Math.max(...withParents);
