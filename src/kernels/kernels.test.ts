@@ -340,6 +340,10 @@ test("delta statistics: counts and the largest are exact, sums agree to float64 
       for (const sum of ["sumAbsolute", "sumSquares", "sumSquaresOfB"] as const) {
         expect(Math.abs(got[sum] - wanted[sum])).toBeLessThanOrEqual(1e-13 * wanted[sum]);
       }
+      const [out, zeros] = [kernels.allocate(64), kernels.allocate(4 * pairs.length)];
+      expect(kernels.deltaStatistics(a, undefined, pairs.length, out)).toEqual(
+        kernels.deltaStatistics(a, zeros, pairs.length, out),
+      );
     }),
     { numRuns: 300 },
   );

@@ -53,6 +53,7 @@ interface Exports
   solveTridiagonal(v: number, d: number, e: number, n: number, panel: number, rotations: number, size: number): void;
   widen(src: number, dst: number, rows: number, columns: number, stride: number): void;
   deltaStatistics(a: number, b: number, n: number, out: number): void;
+  ownStatistics(a: number, n: number, out: number): void;
   columnStatistics(a: number, b: number, rows: number, columns: number, sums: number, totals: number): void;
   rowStatistics(a: number, b: number, rows: number, columns: number, sums: number, totals: number): void;
   pairStatistics(x: number, y: number, b: number, n: number, totals: number): void;
@@ -228,9 +229,13 @@ export class Kernels {
     return new Uint32Array(this.wasm.memory.buffer, address, length);
   }
 
-  /** `DeltaStatistics` of a - b over n float32 elements, as six numbers; `scratch` is a buffer of at least 48 bytes. */
-  deltaStatistics(a: number, b: number, n: number, scratch: number): Float64Array {
-    this.wasm.deltaStatistics(a, b, n, scratch);
+  /**
+   * `DeltaStatistics` of a - b, or of a alone, over n float32 elements, as six numbers; `scratch` is a buffer of at least 48
+   * bytes.
+   */
+  deltaStatistics(a: number, b: number | undefined, n: number, scratch: number): Float64Array {
+    if (b === undefined) this.wasm.ownStatistics(a, n, scratch);
+    else this.wasm.deltaStatistics(a, b, n, scratch);
     return this.doubles(scratch, 6).slice();
   }
 }

@@ -65,18 +65,13 @@ export function dropByRank(
     rankRow(a, columns, low, step);
     let indices = i32x4.add(i32x4.splat(index), i32x4(0, 1, 2, 3));
     const end = a + (<usize>columns << 2);
-    for (; a < end; a += 16) {
-      let share = v128.load32_zero(shares + shareOf(a));
-      share = v128.load32_lane(shares + shareOf(a + 4), share, 1);
-      share = v128.load32_lane(shares + shareOf(a + 8), share, 2);
-      share = v128.load32_lane(shares + shareOf(a + 12), share, 3);
-      const draw = f32x4.convert_i32x4_s(i32x4.shr_u(uniform(indices, s0, s1), 8));
-      const isKept = f32x4.lt(draw, f32x4.mul(share, f32x4.splat(16777216)));
-      const x = v128.load(a);
-      const kept = v128.and(divide ? f32x4.div(x, share) : x, isKept);
-      const isOwn = i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(<i32>(end - a) >> 2));
-      v128.store(a, v128.bitselect(kept, x, isOwn));
+    for (; a + 16 <= end; a += 16) {
+      v128.store(a, keptOf(a, uniform(indices, s0, s1), divide));
       indices = i32x4.add(indices, i32x4.splat(4));
+    }
+    if (a < end) {
+      const isOwn = i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(<i32>(end - a) >> 2));
+      v128.store(a, v128.bitselect(keptOf(a, uniform(indices, s0, s1), divide), v128.load(a), isOwn));
     }
     a = end;
     index += columns;
@@ -94,18 +89,55 @@ function shareOf(at: usize): usize {
   return <usize>keyOf(at) << 2;
 }
 
+@inline
+function lowestLane(x: v128): u32 {
+  const y = i32x4.min_u(x, v128.shuffle<i32>(x, x, 2, 3, 0, 1));
+  return i32x4.extract_lane(i32x4.min_u(y, v128.shuffle<i32>(y, y, 1, 0, 3, 2)), 0);
+}
+
+@inline
+function highestLane(x: v128): u32 {
+  const y = i32x4.max_u(x, v128.shuffle<i32>(x, x, 2, 3, 0, 1));
+  return i32x4.extract_lane(i32x4.max_u(y, v128.shuffle<i32>(y, y, 1, 0, 3, 2)), 0);
+}
+
+/** Four elements of a ranked row where a draw keeps them, else 0. */
+@inline
+function keptOf(a: usize, draw: v128, divide: bool): v128 {
+  let share = v128.load32_zero(shares + shareOf(a));
+  share = v128.load32_lane(shares + shareOf(a + 4), share, 1);
+  share = v128.load32_lane(shares + shareOf(a + 8), share, 2);
+  share = v128.load32_lane(shares + shareOf(a + 12), share, 3);
+  const isKept = f32x4.lt(f32x4.convert_i32x4_s(i32x4.shr_u(draw, 8)), f32x4.mul(share, f32x4.splat(16777216)));
+  const x = v128.load(a);
+  return v128.and(divide ? f32x4.div(x, share) : x, isKept);
+}
+
 /** Writes to `shares` the probability of each key that a row has. */
 function rankRow(a: usize, columns: i32, low: f32, step: f32): void {
   const end = a + (<usize>columns << 2);
-  let first: u32 = KEYS; // of what is not zero
-  let last: u32 = 0;
-  for (let at = a; at < end; at += 4) {
-    const key = keyOf(at);
-    increment(counts, key);
-    first = min<u32>(first, key - 1);
-    last = max<u32>(last, key);
+  const one = i32x4.splat(1);
+  const keys = i32x4.splat(KEYS - 1);
+  let least = i32x4.splat(-1); // of what is not zero, minus 1
+  let most = i32x4.splat(0);
+  let at = a;
+  for (; at + 16 <= end; at += 16) {
+    const four = v128.and(i32x4.shr_u(v128.load(at), 16), keys);
+    least = i32x4.min_u(least, i32x4.sub(four, one));
+    most = i32x4.max_u(most, four);
+    increment(counts, keyOf(at));
+    increment(counts, keyOf(at + 4));
+    increment(counts, keyOf(at + 8));
+    increment(counts, keyOf(at + 12));
   }
-  first++;
+  for (; at < end; at += 4) {
+    const key = i32x4.splat(keyOf(at));
+    least = i32x4.min_u(least, i32x4.sub(key, one));
+    most = i32x4.max_u(most, key);
+    increment(counts, keyOf(at));
+  }
+  const first = lowestLane(least) + 1;
+  const last = highestLane(most);
   const zeros = load<u32>(counts);
   store<u32>(counts, 0);
   store<f32>(shares, min<f32>(low + step * <f32>(zeros - 1), 1)); // not read where zeros is 0
@@ -113,6 +145,7 @@ function rankRow(a: usize, columns: i32, low: f32, step: f32): void {
   const none = i32x4.splat(0);
   for (let key = first; key <= last; key += 4) {
     const own = v128.load(counts + (<usize>key << 2));
+    if (!v128.any_true(own)) continue;
     v128.store(counts + (<usize>key << 2), none);
     // Sums of the counts up to and with each.
     const pairs = i32x4.add(own, v128.shuffle<i32>(own, none, 4, 0, 1, 2));

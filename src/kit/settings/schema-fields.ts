@@ -64,7 +64,19 @@ export function jsonSchemaOf(schema: z.ZodType): JsonSchema {
  * @param options.closed fields whose inner fields are left out
  */
 export function schemaFields(schema: z.ZodType, { closed = [] }: { closed?: readonly string[] } = {}): SchemaField[] {
-  const fields = fieldsWithin(jsonSchemaOf(schema), "", new Set(closed));
+  const known = FIELDS.get(schema) ?? new Map<string, readonly SchemaField[]>();
+  FIELDS.set(schema, known);
+  const key = closed.join();
+  const found = known.get(key) ?? fieldsOf(schema, new Set(closed));
+  known.set(key, found);
+  return [...found];
+}
+
+/** What each schema has, by the fields that are closed: a command asks for the same several times. */
+const FIELDS = new WeakMap<z.ZodType, Map<string, readonly SchemaField[]>>();
+
+function fieldsOf(schema: z.ZodType, closed: ReadonlySet<string>): readonly SchemaField[] {
+  const fields = fieldsWithin(jsonSchemaOf(schema), "", closed);
   return [...new Map(fields.toReversed().map((field) => [field.name, field])).values()].toReversed();
 }
 

@@ -12,15 +12,14 @@ import {
 } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
 import { Collector, isReporting } from "../streaming/job-kinds.js";
-import { countBytes } from "../streaming/pieces.js";
+import { countBytes, isDivisible } from "../streaming/pieces.js";
 import {
-  type CountJob,
   type Job,
+  type JointJob,
   type Payload,
   type Program,
   rangeOf,
   remembered,
-  type SignsJob,
   storedTerms,
 } from "../streaming/program.js";
 import { resultsByJob } from "../streaming/results.js";
@@ -239,16 +238,16 @@ interface Owned {
   readonly take: (total: JobTotal) => void;
 }
 
-/** Counts that share a reading at most, as each takes memory of every thread. */
+/** Jobs that share a reading at most, as each takes memory of every thread. */
 const MOST_JOINT = 4;
 
 type RunningPass = Required<Pick<Pass, "jobs" | "onTotal">>;
 
-/** The jobs of passes, where counts of values that end in the same stored range are together. */
+/** The jobs of passes, where those of values that end in the same stored range are together. */
 function groupJobs(owned: readonly Owned[]): Owned[][] {
   const groups = groupBy(owned, ({ job }) => {
     const last = "value" in job ? storedTerms(job.value).at(-1) : undefined;
-    if (!last || !isCount(job)) return job;
+    if (!last || !isJoint(job)) return job;
     const { elements, columns, first } = job.value;
     return JSON.stringify([everyOf(job), elements, columns, first, rangeOf(last)]);
   });
@@ -258,8 +257,9 @@ function groupJobs(owned: readonly Owned[]): Owned[][] {
   });
 }
 
-const isCount = (job: MeasuringJob): job is CountJob | SignsJob => job.kind === "count" || job.kind === "signs";
-const everyOf = (job: CountJob | SignsJob) => (job.kind === "count" ? job.every : undefined);
+const isJoint = (job: MeasuringJob): job is JointJob["jobs"][number] =>
+  job.kind === "count" || job.kind === "signs" || (job.kind === "delta" && !job.minus && isDivisible(job));
+const everyOf = (job: JointJob["jobs"][number]) => (job.kind === "count" ? job.every : undefined);
 
 async function runPasses(passes: readonly RunningPass[], resolver: Resolver, options: RunOptions): Promise<void> {
   const groups = groupJobs(
@@ -269,13 +269,16 @@ async function runPasses(passes: readonly RunningPass[], resolver: Resolver, opt
   );
   const jobs = groups.map((group): Job => {
     const [{ job }] = group as [Owned];
-    if (!isCount(job)) return job;
-    return { kind: "joint", name: job.name, jobs: group.map((one) => one.job).filter(isCount), every: everyOf(job) };
+    if (!isJoint(job) || (job.kind === "delta" && group.length === 1)) return job;
+    return { kind: "joint", name: job.name, jobs: group.map((one) => one.job).filter(isJoint), every: everyOf(job) };
   });
   const take = (index: number, total: readonly Float64Array[] | Payload) => {
     const group = groups[index] as Owned[];
-    if ("reports" in total) for (const [i, report] of total.reports.entries()) group[i]?.take(report);
-    else group[0]?.take(total);
+    if (!("reports" in total)) return group[0]?.take(total);
+    for (const [i, report] of total.reports.entries()) {
+      // What a job that is alone has of each piece.
+      group[i]?.take(group[i]?.job.kind === "delta" ? [report as Float64Array] : report);
+    }
   };
   const collector = new Collector<Payload>(jobs, take);
   const program = { inputs: resolver.inputs, outputs: [], jobs };

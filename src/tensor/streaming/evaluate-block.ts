@@ -86,8 +86,7 @@ function largestBlock(program: Program): Sizes {
     const block = blockElements(job);
     const evaluations = evaluationsOf(job);
     const step = stepOf(evaluations);
-    // One more than there are values: sums of one value are differences from a slot of zeros.
-    largest.slots = Math.max(largest.slots, evaluations.length + 1);
+    largest.slots = Math.max(largest.slots, evaluations.length);
     largest.windows = Math.max(largest.windows, new Set(evaluations.flatMap(storedTerms).map(rangeOf)).size);
     largest.shared = Math.max(largest.shared, repeatedIn(evaluations).length);
     for (const evaluation of evaluations) {
@@ -320,17 +319,15 @@ export class Evaluator {
     this.#held.clear();
   }
 
-  zeros(n: number, slot: number): number {
-    const address = this.#at.sums[slot] ?? 0;
-    this.kernels.floats(address, n).fill(0);
-    this.kernels.clearPadding(address, n * 4);
-    return address;
-  }
-
   /** Statistics of the difference of two evaluations, or of one alone, over [begin, end). */
   delta(value: Evaluation, minus: Evaluation | undefined, begin: number, end: number): Float64Array {
-    const [a = 0, b = this.zeros(end - begin, 1)] = this.sums(minus ? [value, minus] : [value], begin, end);
+    const [a = 0, b] = this.sums(minus ? [value, minus] : [value], begin, end);
     return this.kernels.deltaStatistics(a, b, end - begin, this.#at.scratch);
+  }
+
+  /** Statistics of n values of the last block. */
+  statistics(values: number, n: number): Float64Array {
+    return this.kernels.deltaStatistics(values, undefined, n, this.#at.scratch);
   }
 
   #compile(evaluations: readonly Evaluation[]): void {

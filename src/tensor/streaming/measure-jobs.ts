@@ -1,6 +1,7 @@
 // Jobs that measure values.
 import type { Kernels } from "../../kernels/index.js";
 import { Random } from "../../kit/index.js";
+import type { Evaluator } from "./evaluate-block.js";
 import type { NumberKind, PayloadKind } from "./job-kinds.js";
 import { lowRank as approximate, type LowRankFactors } from "./low-rank.js";
 import { countBytes, eachBlock, RESULTS_PER_PIECE } from "./pieces.js";
@@ -97,6 +98,14 @@ function countSigns(kernels: Kernels): () => Count {
   };
 }
 
+function sumUp(evaluator: Evaluator): Count {
+  const total = new Float64Array(RESULTS_PER_PIECE);
+  return {
+    take: (values, n) => addDelta(total, evaluator.statistics(values, n)),
+    report: () => total,
+  };
+}
+
 function countKeys(kernels: Kernels, counters: number): (job: CountJob) => Count {
   const [pairs, counts] = [kernels.allocate(TAKEN * 8), kernels.allocate(counters * 4)];
   return ({ ranges }) => {
@@ -123,10 +132,11 @@ function countKeys(kernels: Kernels, counters: number): (job: CountJob) => Count
 }
 
 export const joint: PayloadKind<JointJob, Joint> = {
-  join: (total, piece) => ({
+  join: (total, piece, { jobs }) => ({
     reports: total.reports.map((one, i) => {
       const own = piece.reports[i] as Float64Array | Uint32Array;
-      return own instanceof Uint32Array ? addCounts(one, own) : addUp(one as Float64Array, own);
+      if (own instanceof Uint32Array) return addCounts(one, own);
+      return (jobs[i]?.kind === "delta" ? addDelta : addUp)(one as Float64Array, own);
     }),
   }),
   begin: ({ evaluator, program }) => {
@@ -135,6 +145,7 @@ export const joint: PayloadKind<JointJob, Joint> = {
     const signs = keys.map(() => countSigns(kernels));
     return (job, begin, end) => {
       const counts = job.jobs.map((one, place) => {
+        if (one.kind === "delta") return sumUp(evaluator);
         return (one.kind === "signs" ? signs[place]?.() : keys[place]?.(one)) as Count;
       });
       const values = evaluationsOf(job);

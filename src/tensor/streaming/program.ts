@@ -284,10 +284,13 @@ export interface CountJob extends OfValue {
   readonly every?: number;
 }
 
-/** Counts of values with the same elements, block by block: what they have in common is read once. Reports what each reports. */
+/**
+ * Counts and statistics of values with the same elements, block by block: what they have in common is read once. Reports what each
+ * reports, and of statistics their sum.
+ */
 export interface JointJob extends Named {
   readonly kind: "joint";
-  readonly jobs: readonly (CountJob | SignsJob)[];
+  readonly jobs: readonly (CountJob | SignsJob | DeltaJob)[];
   /** As of all its jobs. */
   readonly every?: number | undefined;
 }
