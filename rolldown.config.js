@@ -60,15 +60,15 @@ const main = {
         { name: "common", test: /^\0rolldown|src\/kit\/(errors|json|version|progress|printing\/[\w-]+)\.ts$/ },
         {
           name: "commands",
-          test: /node_modules\/(commander|picocolors)\/|src\/cli\/(command-table|shared\/(output|command-name|typed|advice))\.ts$/,
+          test: /node_modules\/(commander|picocolors)\/|src\/(verbs|experiment\/verbs)\/all\.ts|src\/cli\/(command-table|shared\/(output|command-name|typed|advice))\.ts$/,
         },
         { name: "merge-commands", test: /src\/cli\/shared\/(recipe-flags|push|hub-access)\.ts$/ },
-        { name: "verbs", test: /src\/verbs\/(plan-merge|options|merge|merge-show|verb)\.ts$/ },
+        { name: "verbs", test: /src\/verbs\/(plan-merge|options|verb)\.ts$/ },
         // A command loads its own verb, and not those that other rooms load with it.
         {
           name: verbChunk,
           debugName: "a verb",
-          test: /src\/verbs\/(analyze|analyze-show|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|model|model-fields|neurons|push|revert|score|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify)\.ts$/,
+          test: /src\/verbs\/(analyze|analyze-show|compare|diff|evaluate|evaluate-run|export|extract|generate|inspect|measure|merge|merge-show|model|model-fields|neurons|push|rate|revert|score|serve-takes|chat|server-backend|soup|sources|suggest|swap|train|train-show|train-preview|transplant|hand-over|verify|tune)\.ts$/,
           includeDependenciesRecursively: false,
         },
         {
@@ -76,8 +76,6 @@ const main = {
           test: /src\/merge\/card\/(card-report|sentences|open-check)\.ts$/,
           includeDependenciesRecursively: false,
         },
-        // The list of all verbs reads each, so nothing that a verb needs is beside it.
-        { name: "all-verbs", test: /src\/verbs\/all\.ts$/, includeDependenciesRecursively: false },
         { name: "analysis", test: /src\/merge\/analysis\//, includeDependenciesRecursively: false },
         // What every merge reads, in two files in place of one for each set of entries that shares it.
         { name: "weights", test: /src\/(kernels|formats|families|tensor)\// },

@@ -95,7 +95,10 @@ function ownTypeOf(schema, indent) {
     return `readonly ${/[ |{]/.test(item) ? `(${item})` : item}[]`;
   }
   if (schema.type === "object" && schema.properties !== undefined) {
-    return `{\n${fieldsOf(schema, `${indent}  `)}${indent}}`;
+    // Fields of another schema, such as a verb's.
+    const others =
+      typeof schema.additionalProperties === "object" ? `${indent}  readonly [field: string]: unknown;\n` : "";
+    return `{\n${fieldsOf(schema, `${indent}  `)}${others}${indent}}`;
   }
   if (schema.type === "object") {
     return `Record<string, ${typeOf(/** @type {Schema} */ (schema.additionalProperties ?? {}), indent)}>`;
@@ -174,32 +177,38 @@ const folder = resolve(process.argv[2] ?? "dist");
 /** @param {string} room */
 const load = (room) => import(pathToFileURL(join(folder, room, "index.js")).href);
 const RUN = "What to train, from which base, on which data: the fields of a run file.";
-const [{ recipeJsonSchema }, { planJsonSchema }, { VERBS, verbJsonSchema }] = await Promise.all(
-  ["merge", "experiment", "verbs/shared"].map(load),
+const [{ recipeJsonSchema }, { planJsonSchema }, { verbJsonSchema }, { VERBS }] = await Promise.all(
+  ["merge", "experiment", "verbs/shared", "experiment/verbs"].map(load),
 );
 /** @param {string} name */
 const isMethod = (name) => name in /** @type {object} */ (recipeJsonSchema().$defs);
 /** A verb of a method takes the fields of its recipe. @param {string} name */
 const methodInput = (name) =>
   `/** What \`${name}\` takes. */\nexport type ${pascal(name)}Input = Omit<${pascal(name)}Recipe, "method" | keyof OutputFields> &\n  Omit<MergeInput, "recipe" | "seed" | "allowCode" | "asMergekit">;`;
+/** @param {{ name: string, load: () => Promise<unknown> }} verb */
+async function verbInput({ name, load: read }) {
+  if (isMethod(name)) return methodInput(name);
+  const [type, meaning] = name === "train" ? ["RunInput", RUN] : [`${pascal(name)}Input`, `What \`${name}\` takes.`];
+  return fileType(unfolded(verbJsonSchema(await read())), type, meaning);
+}
+/** @param {boolean} areOfExperiments */
+const inputs = (areOfExperiments) =>
+  Promise.all(
+    VERBS.filter((/** @type {{ group: string }} */ { group }) => (group === "Experiment") === areOfExperiments).map(
+      verbInput,
+    ),
+  );
 const sections = [
   'import type { DataInput } from "../train/data/declaration.js";',
   SHARED,
   ...namedTypes(recipeJsonSchema()),
   ...recipeTypes(recipeJsonSchema()),
-  .../** @type {{ name: string }[]} */ (VERBS).map((verb) =>
-    isMethod(verb.name)
-      ? methodInput(verb.name)
-      : fileType(
-          unfolded(verbJsonSchema(verb)),
-          verb.name === "train" ? "RunInput" : `${pascal(verb.name)}Input`,
-          verb.name === "train" ? RUN : `What \`${verb.name}\` takes.`,
-        ),
-  ),
+  ...(await inputs(false)),
 ];
 writeFileSync(join(folder, "verbs", "inputs.d.ts"), `${sections.join("\n\n")}\n`);
 const plan = [
   'import type { Json, LayerSelection, Parameter, Source } from "../verbs/inputs.js";',
   fileType(unfolded(planJsonSchema()), "PlanInput", "An experiment: the fields of a plan."),
+  ...(await inputs(true)),
 ];
 writeFileSync(join(folder, "experiment", "inputs.d.ts"), `${plan.join("\n\n")}\n`);

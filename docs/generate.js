@@ -14,7 +14,8 @@ import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
 import { MERGEKIT_FLAGS } from "#mergekit-flags";
 import { runFields, runJsonSchema } from "#train";
 import { dataFields } from "#train/data";
-import { VERBS, verbFields } from "#verbs";
+import { verbFields } from "#verbs";
+import { loadVerbs } from "#verbs/all";
 
 /** @param {string} name */
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -156,13 +157,15 @@ function linesOf(name) {
   return "";
 }
 
+const verbs = await loadVerbs();
+
 /** What is generated, by its name in the marks around it: `<!-- generated: run -->` to `<!-- end: run -->`. */
 const GENERATED = {
   methods,
   families,
   writers,
   "mergekit flags": mergekitFlags,
-  verbs: () => VERBS.flatMap((verb) => (verb.file ? [] : [verbSection(verb)])).join("\n\n"),
+  verbs: () => verbs.flatMap((verb) => (verb.file ? [] : [verbSection(verb)])).join("\n\n"),
   run: () => table(runFields()),
   data: () =>
     dataFields()

@@ -1,7 +1,7 @@
-// Draws docs/images/studio-*.png from the example with Chromium: npm run build && node docs/pictures.js
+// Draws docs/images/studio-*.png and merge.png from the example with Chromium: npm run build && node docs/pictures.js
 
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -64,6 +64,19 @@ try {
   await page.getByRole("button", { name: /^Gained/ }).click();
   await page.locator(".results").scrollIntoViewIfNeeded();
   await draw("evaluate");
+
+  await view("Recipe");
+  await page.getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("dialog").getByRole("textbox").fill("math-in-swahili");
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await view("Write");
+  await page.getByRole("button", { name: "Write the page" }).click();
+  await page.locator("img.shared").waitFor();
+  const made = join(project, "shared", "math-in-swahili.png");
+  // The page sends the pixels once it has drawn them.
+  while (!existsSync(made)) await page.waitForTimeout(100);
+  copyFileSync(made, fileURLToPath(new URL("images/merge.png", import.meta.url)));
 } finally {
   await browser.close();
   studio.kill("SIGINT");

@@ -170,7 +170,10 @@ class Results {
 
 /** @returns {Promise<Record<string, string>>} files by their paths in the wheel */
 export async function pythonModule() {
-  const [{ VERBS, verbJsonSchema }, library] = await Promise.all([load("verbs/shared/index.js"), load("index.js")]);
+  const [{ OPTION_FIELDS, verbJsonSchema }, { loadVerbs }, library] = await Promise.all(
+    ["verbs/shared/index.js", "experiment/verbs/index.js", "index.js"].map(load),
+  );
+  const all = await loadVerbs();
   const entry = join(ROOT, "dist/index.d.ts");
   const program = ts.createProgram([entry], {
     module: ts.ModuleKind.NodeNext,
@@ -192,10 +195,10 @@ export async function pythonModule() {
   const results = new Results(checker);
   /** @type {Map<string, string>} */
   const inputs = new Map();
-  const functions = VERBS.map((/** @type {any} */ verb) =>
-    functionOf(verb, verbJsonSchema(verb), exported.get(verb.function ?? verb.name), results, inputs),
+  const functions = all.map((/** @type {any} */ verb) =>
+    functionOf(verb, verbJsonSchema(verb), exported.get(verb.function ?? verb.name), results, inputs, OPTION_FIELDS),
   );
-  const names = VERBS.flatMap((/** @type {any} */ verb) => {
+  const names = all.flatMap((/** @type {any} */ verb) => {
     const name = snake(verb.function ?? verb.name);
     return verb.streams ? [name, `${name}_stream`] : [name];
   });
@@ -251,19 +254,11 @@ function errorClasses({ LayergraftError, ...library }) {
   return all.sort((a, b) => depthOf(a) - depthOf(b)).map((one) => ({ name: one.name, parent: parentOf(one).name }));
 }
 
-/** Help of options that every verb has. */
-const COMMON = {
-  folder: ["str", "Folder that relative paths start from."],
-};
-const OPTIONS = {
-  threads: ["int", "Threads to use"],
-  memory: ["int", "Maximum bytes of all buffers"],
-  force: ["bool", ""],
-  resume: ["bool", ""],
-};
+/** Types of options, by those of their fields. */
+const OPTION_TYPES = { "whole number": "int", "true or false": "bool", folder: "str" };
 
-/** @param {any} verb @param {Schema} schema @param {any} symbol @param {Results} results @param {Map<string, string>} inputs */
-function functionOf(verb, { properties, required = [] }, symbol, results, inputs) {
+/** @param {any} verb @param {Schema} schema @param {any} symbol @param {Results} results @param {Map<string, string>} inputs @param {any} known options by their names */
+function functionOf(verb, { properties, required = [] }, symbol, results, inputs, known) {
   const name = verb.function ?? verb.name;
   if (!symbol) throw new Error(`the library exports no ${name}`);
   const [signature] = results.checker.getTypeOfSymbol(symbol).getCallSignatures();
@@ -281,11 +276,13 @@ function functionOf(verb, { properties, required = [] }, symbol, results, inputs
     .filter(({ field }) => !positional.includes(field))
     .sort((a, b) => Number(b.isRequired) - Number(a.isRequired));
   const options = [
-    ...Object.entries(verb.options).map(([option, help]) => {
-      const [written, words] = OPTIONS[/** @type {keyof typeof OPTIONS} */ (option)];
-      return { field: option, python: option, written, words: words ? `${words}; default: ${help}` : `${help}` };
+    ...Object.entries({ ...verb.options, folder: "" }).map(([option, help]) => {
+      const { type: kind, description } = known[option];
+      const unit = option === "memory" ? ", in bytes" : "";
+      const unset = description !== "" && help !== "" ? `; default: ` : "";
+      const written = OPTION_TYPES[/** @type {keyof typeof OPTION_TYPES} */ (kind)];
+      return { field: option, python: option, written, words: `${description}${unit}${unset}${help}` };
     }),
-    ...Object.entries(COMMON).map(([option, [written, words]]) => ({ field: option, python: option, written, words })),
   ];
   const parameter = (/** @type {any} */ { python, written, isRequired: needed }) =>
     needed
@@ -311,14 +308,18 @@ def ${snake(name)}_stream(
 ${[...first.map(parameter), "    *,", ...[...rest, ...options].map(parameter)].join("\n")}
 ) -> Iterator[str]:
     """Parts of the text as they are made. Arguments are those of \`${snake(name)}\`; leaving the loop ends the work."""
-    return stream(${quote(verb.name)}, {${entries([...first, ...rest])}}, {${entries(options)}})
+    given = {${entries([...first, ...rest])}}
+    options = {${entries(options)}}
+    return stream(${quote(verb.name)}, given, options)
 `
     : "";
   return `def ${snake(name)}(
 ${[...first.map(parameter), "    *,", ...[...rest, ...options].map(parameter), "    on_progress: OnProgress | bool | None = None,"].join("\n")}
 ) -> ${type}:
 ${docstring(text, "    ")}
-    return cast(${quote(type)}, call(${quote(verb.name)}, {${entries([...first, ...rest])}}, {${entries(options)}}, on_progress))
+    given = {${entries([...first, ...rest])}}
+    options = {${entries(options)}}
+    return cast(${quote(type)}, call(${quote(verb.name)}, given, options, on_progress))
 ${stream}`;
 }
 

@@ -1,21 +1,34 @@
 // A verb that is said in one place has a command, a function, a form and a job of the studio, a step of an experiment, and docs.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Command } from "commander";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { commandPages, verbSection } from "../docs/generate.js";
 import { verbCommand } from "../src/cli/shared/verb-command.js";
+import { openExperiment, previewExperiment } from "../src/experiment/experiment.js";
+import { outlookLines, type PlanReport, reportExperiment } from "../src/experiment/report/index.js";
 import { runVerb as runStep, verbKey } from "../src/experiment/steps/run-verb.js";
 import { openCheckpoint } from "../src/formats/checkpoint/index.js";
 import { namedField } from "../src/kit/settings/index.js";
 import { runVerb as runJob, verbReference } from "../src/studio/jobs/verbs.js";
-import { type Verb, verbFunction } from "../src/verbs/shared/index.js";
+import { callVerb, refuseCode, type Verb } from "../src/verbs/shared/index.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { runHere, writeSmallWorld } from "./support/small-world.js";
+
+// The line of the verb in the list of all.
+vi.mock(import("../src/verbs/all.js"), async (original) => {
+  const all = await original();
+  const added = all.listed("Look", { count: ["count the tensors of a model", async () => count] });
+  return { ...all, VERBS: [...all.VERBS, ...added] };
+});
 
 const schema = z.strictObject({
   model: namedField("source", "model whose tensors are counted"),
   part: z.enum(["norm", "mlp"]).optional().meta({ description: "part to count", unset: "all" }),
   least: z.int().min(1).default(2).meta({ description: "fewest dimensions of a tensor" }),
   isShort: z.boolean().optional().meta({ description: "print the number alone" }),
+  allowCode: z.boolean().optional().meta({ description: "run the model's own counter", runsCode: true }),
   out: namedField("folder", "folder to write").optional(),
 });
 
@@ -42,7 +55,7 @@ const count: Verb<typeof schema, { tensors: number; notes: string[]; warnings: s
     },
   ],
   terminal: {
-    groups: { "Models:": ["model"], "Counting:": ["part", "least", "isShort"], "Output:": ["out"] },
+    groups: { Models: ["model"], Counting: ["part", "least", "isShort", "allowCode"], Output: ["out"] },
     flags: { isShort: { flag: "short" } },
     closing: (_, { model }) => [`Counted ${model}`],
   },
@@ -93,7 +106,7 @@ describe("a verb that is added in one file", () => {
   });
 
   it("is a function, whose options are last", async () => {
-    const call = verbFunction(count);
+    const call = (input: z.input<typeof schema>, options = {}) => callVerb(count, input, options);
     expect(await call({ model: "tiny" }, { folder: root })).toMatchObject({ tensors: matrices });
     expect((await call({ model: "tiny", least: 1 }, { folder: root })).tensors).toBe(tensors.size);
     await expect(call({ model: "tiny", part: "head" as "mlp" })).rejects.toMatchObject({
@@ -102,13 +115,20 @@ describe("a verb that is added in one file", () => {
   });
 
   it("is a form and a job of the studio", async () => {
-    const { fields } = verbReference(count as unknown as Verb);
-    expect(fields.map(({ name, type, required }) => [name, type, required])).toEqual([
-      ["model", "source", true],
-      ["part", "`norm`, `mlp`", false],
-      ["least", "whole number", false],
-      ["isShort", "true or false", false],
-      ["out", "folder", false],
+    const { groups } = verbReference(count as unknown as Verb);
+    expect(
+      groups.map(({ title, fields }) => [title, fields.map(({ name, type, required }) => [name, type, required])]),
+    ).toEqual([
+      ["", [["model", "source", true]]],
+      [
+        "Counting",
+        [
+          ["part", "`norm`, `mlp`", false],
+          ["least", "whole number", false],
+          ["isShort", "true or false", false],
+        ],
+      ],
+      ["Output", [["out", "folder", false]]],
     ]);
     const controls = { signal: new AbortController().signal, onProgress: () => undefined };
     const place = { project: root };
@@ -120,7 +140,28 @@ describe("a verb that is added in one file", () => {
     });
   });
 
-  it("is a step of an experiment, with a key, progress and notes", async () => {
+  it("shows fields of a form as it says, and none that runs code", () => {
+    const titles = (verb: object) =>
+      verbReference({ ...count, ...verb } as unknown as Verb).groups.map(
+        ({ title, fields }) => `${title}: ${fields.map(({ name }) => name).join(" ")}`,
+      );
+    const further = schema.extend({ more: z.string().optional().meta({ description: "more" }) });
+    expect(titles({ shown: ["least"], schema: further })).toEqual([
+      ": model least",
+      "Counting: part isShort",
+      "Output: out",
+      "More: more",
+    ]);
+    expect(titles({ schema: further })[0]).toBe(": model more");
+    expect(help()).toContain("--allow-code");
+    expect(verbSection(count as unknown as Verb)).toContain("`allowCode`");
+    expect(() => refuseCode(count as unknown as Verb, { model: "m", allowCode: true })).toThrow(
+      "allowCode runs code, which a page cannot show. Run layergraft count in a terminal.",
+    );
+    refuseCode(count as unknown as Verb, { model: "m", allowCode: false });
+  });
+
+  it("runs with a key, progress and notes as a step of an experiment", async () => {
     const [notes, shares]: [string[], [number, string][]] = [[], []];
     const result = await runStep(
       count,
@@ -137,9 +178,90 @@ describe("a verb that is added in one file", () => {
       shares: [[0.5, "counting"]],
     });
     const key = verbKey(count, { model: "sha256:1", out: "a" });
-    expect(key).toMatch(/^count-[\da-f]{30}$/);
+    expect(key).toMatch(/^verb-[\da-f]{30}$/);
+    // The default of `least`.
+    expect(verbKey(count, { model: "sha256:1", least: 2 })).toBe(key);
     expect(verbKey(count, { model: "sha256:1", out: "b" })).toBe(key);
     expect(verbKey(count, { model: "sha256:2" })).not.toBe(key);
+  });
+
+  it("is a step that a plan names, for each expert of a family, which runs once and is reported", async () => {
+    const world = temporaryFolder();
+    await writeSmallWorld(world);
+    const plan = join(world, "plan.yaml");
+    const write = (least: number, model = "pair") =>
+      writeFileSync(
+        plan,
+        `${[
+          "name: counted",
+          "base: base",
+          "experts: { pair: { role: other, folders: { one: language, two: base } } }",
+          "evaluate: { tasks: [problems_sw.yaml] }",
+          `steps: { tensors: { verb: count, model: ${model}, part: mlp, least: ${least} } }`,
+        ].join("\n")}\n`,
+      );
+    write(1);
+    const labels = ["tensors: count one", "tensors: count two"];
+    const first = await runHere(plan);
+    expect(first.ran.filter((label) => label.includes("count"))).toEqual(labels);
+    const { report, reportFolder } = await reportExperiment(first.experiment);
+    const wanted = (await callVerb(count, { model: `${world}/language`, part: "mlp", least: 1 })).tensors;
+    const steps = (report as PlanReport).steps ?? [];
+    expect(steps.map(({ label, figures }) => [label, figures])).toEqual(
+      labels.map((label) => [
+        label,
+        [
+          {
+            kind: "table",
+            title: "tensors:",
+            columns: ["model", "tensors"],
+            rows: [[expect.any(String), `${wanted}`]],
+          },
+        ],
+      ]),
+    );
+    const [{ value = "", out } = {}] = steps;
+    expect(JSON.parse(readFileSync(join(reportFolder, value), "utf8"))).toMatchObject({ tensors: wanted });
+    expect(out).toMatch(/steps.verb-[\da-f]{30}.out$/);
+    expect(readFileSync(join(reportFolder, "report.md"), "utf8")).toContain("## Other commands");
+    expect((await runHere(plan)).ran).toEqual([]);
+    write(2);
+    expect((await runHere(plan)).ran).toEqual(labels);
+    write(3, "base");
+    const again = await previewExperiment(await openExperiment(plan));
+    expect(outlookLines(again)).toContain("  tensors: count base");
+  });
+
+  it.each([
+    [
+      { verb: "cuont", model: "base" },
+      "steps.tensors.verb: cuont is not a command that a step can carry out; did you mean count?",
+    ],
+    [{ verb: "eval", source: "base" }, "steps.tensors.verb: eval is not a step of a plan"],
+    [
+      { verb: "count", model: "bass" },
+      '"bass" is not an expert, family, role or merge of this plan; did you mean base?',
+    ],
+    [{ verb: "count", model: "all pair" }, "all pair means several models, and one is needed here"],
+    [{ verb: "count", model: "base", least: 0 }, "steps.tensors: least: must be at least 1"],
+    [{ verb: "count", model: "base", lest: 1 }, 'steps.tensors: unknown field "lest"; did you mean least?'],
+    [{ verb: "verify", model: "base", report: "a" }, "steps.tensors.report: is a path; a step writes to out alone"],
+    [{ verb: "merge", recipe: "base", allowCode: true }, "steps.tensors.allowCode: is not a field of steps"],
+    [{ verb: "count", model: "base", out: "../a" }, "steps.tensors.out: must be the name of a file or folder"],
+  ])("in a plan, %j is refused with its place", async (step, message) => {
+    const world = temporaryFolder();
+    await writeSmallWorld(world);
+    const plan = {
+      name: "wrong",
+      base: join(world, "base"),
+      experts: { pair: { role: "other", folders: [join(world, "language")] } },
+      evaluate: { tasks: [join(world, "problems_sw.yaml")] },
+      steps: { tensors: step },
+    };
+    const experiment = await openExperiment(plan as never);
+    const { world: checked } = experiment;
+    expect((await previewExperiment(experiment)).problems).toEqual(expect.arrayContaining([...checked.problems]));
+    expect(checked.problems.join("\n")).toContain(message);
   });
 
   it("is on the pages of the docs", async () => {

@@ -124,7 +124,8 @@ describe("what it writes", () => {
 
   it("the page, with its data inside and nothing to fetch", () => {
     const html = report("out");
-    expect(dataOf(html)).toEqual(JSON.parse(JSON.stringify(pageData(result))));
+    const next = "layergraft suggest --base base --task math --language swahili";
+    expect(dataOf(html)).toEqual({ ...JSON.parse(JSON.stringify(pageData(result))), next });
     const fetched = html.replaceAll(/http:\/\/www\.w3\.org\/\w+\/\w+(?:\/\w+)?/g, ""); // names of SVG and MathML
     expect(fetched).not.toMatch(/https?:|\bsrc=|\bhref=|url\(|@import|\bfetch\(|XMLHttpRequest|import\(|WebSocket/);
     expect(html).not.toMatch(/__DATA__|__TOKENS__/);

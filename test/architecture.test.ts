@@ -96,33 +96,35 @@ const OF_VERBS: Readonly<Record<string, readonly string[]>> = {
     ...["changedRowsOf", "mostChangedRows", "overlapOf", "pageData", "suggestRecipes", "trainingSentences"],
   ],
   "merge/extract": [],
-  "merge/output": ["cloneFile", "pushLines"],
+  "merge/output": ["cloneFile", "pictureInCard", "pushLines"],
   evaluate: [
-    ...["HUB_SCORES", "SCORE_FORMATS", "comparisonLines", "comparisonNotes"],
+    ...["HUB_SCORES", "SCORE_FORMATS", "comparisonLines"],
     ...["ownPrompt", "readResults", "readSamples", "readTexts", "readVerdicts", "scoreLines"],
-    ...["scoreTexts", "sharedPrompt", "sharedPrompts", "tallyVerdict"],
+    ...["scoreTexts", "sharedPrompt", "sharedPrompts", "together"],
   ],
   // What is found in results that are there.
-  "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "leadOf"],
+  "evaluate/findings": ["compareFinding", "findingAbout", "isDifferent", "kindOfMethod", "leadOf"],
   "evaluate/scoring": ["averageRepeats", "turned"],
   "evaluate/tasks": [
     ...["isTie", "judgingDigest", "promptsDigest", "protocolId", "protocolTitle", "readDeclaration", "SUITES"],
-    ...["TASK_FAMILIES", "taskFileOf"],
+    "TASK_FAMILIES",
   ],
   export: ["EXPORT_FORMATS"],
   "export/llama": [],
 };
 
-/** What verbs that are not values yet leave to files: a verb that becomes one takes its names away here. */
+/** What files call by themselves, each for a reason. */
 const LEFT: Readonly<Record<string, readonly string[]>> = {
-  "cli/commands/compare-command.ts": ["compareResults", "ratingPage", "tallyRatings"],
+  // It looks at the installation, and completes it.
   "cli/commands/doctor-command.ts": ["installLlama", "loadLibrary"],
+  // Another form of the result, which --format chooses.
   "cli/commands/eval-command.ts": ["writeHubScores"],
+  // Into the card of what an experiment exports or pushes.
+  "cli/commands/experiment-command.ts": ["writeCardFindings"],
+  // Before the work of another verb, whose result is to be pushed.
   "cli/shared/push.ts": ["checkPush"],
+  // Keeps a model open for the next step, where a verb closes it.
   "experiment/steps/model-pool.ts": ["modelBackend", "openLlama", "openServed"],
-  "studio/server/evaluations.ts": ["compareResults", "loadLibrary"],
-  "studio/server/operations.ts": ["openTasks", "ratingPage", "tallyRatings"],
-  "studio/server/project-finding.ts": ["compareResults", "together"],
 };
 
 test("commands, the studio and steps of experiments call verbs in place of what these orchestrate", () => {

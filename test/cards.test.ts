@@ -227,7 +227,7 @@ describe("a card", () => {
     for (let i = 0; i < 619; i++) missed *= (5965 - 60 - i) / (5965 - i);
     expect(found.certainty?.missed).toBeCloseTo(missed, 12);
     expect(cardSentences(found)).toEqual([
-      "The weights are what the card says: 57 tensors bit-identical.",
+      "The compared weights are what the card says: 57 tensors bit-identical.",
       "A sample of 10.0% of the rows (619 of 5,965) would miss a change of one row in 100 with probability 0.0013, and in a single matrix with probability 0.88 at most.",
     ]);
     expect(found.sources.map(({ name, missing }) => [name, missing])).toEqual([
@@ -341,6 +341,15 @@ describe("a card", () => {
     } finally {
       process.chdir(working);
     }
+  });
+
+  it("of local folders is compared with those that its reader names", async () => {
+    await publish("mine", linear(0.3), carded(linear(0.3, "./a", "/srv/b")));
+    expect(await check("mine")).toMatchObject({ verdict: "local-source" });
+    expect(await check("mine", { moved: { "./a": at("org/a") } })).toMatchObject({ verdict: "local-source" });
+    const moved = { "./a": at("org/a"), "/srv/b": at("org/b") };
+    expect(await check("mine", { moved })).toMatchObject({ verdict: "identical" });
+    expect(await check("mine", { moved: { ...moved, "./a": at("org/other") } })).toMatchObject({ verdict: "differs" });
   });
 
   it("is fetched where the cache has the weights without it, as transformers leaves it", async () => {
@@ -511,7 +520,9 @@ describe("the command", () => {
     );
     const { status, stdout, stderr } = await run("me/command", "--share", "0.1", "--report", "report");
     expect(status).toBe(DONE);
-    expect(stdout).toMatch(/^Verified me\/command\nThe weights are what the card says: 57 tensors bit-identical\.\n/);
+    expect(stdout).toMatch(
+      /^Verified me\/command\nThe compared weights are what the card says: 57 tensors bit-identical\.\n/,
+    );
     expect(stderr).toMatch(/to fetch from the hub/);
     expect(stderr).toMatch(/Fetched [\d.]+ MB of weights from the hub\./);
     const badge = readFileSync(at("report/recipe-badge.svg"), "utf8");

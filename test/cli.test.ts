@@ -448,7 +448,7 @@ describe("manners", () => {
       { message: expect.stringMatching(/ Pass a prompt with --prompt hello$/) },
     ],
     [
-      ["swap", "--task", "task", "--language", "language", "--dtype", "fp16"],
+      ["swap", "--task", "task", "--language", "language", "--dtype", "fp15"],
       WRONG_USAGE,
       { message: expect.stringMatching(/Allowed choices are .*fp8; did you mean float16\?$/) },
     ],

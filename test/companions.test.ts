@@ -51,6 +51,15 @@ it("copies what a snapshot of a hub cache links to", async () => {
   expect(readFileSync(at("out/tokenizer.json"), "utf8")).toBe('{"model":{}}');
 });
 
+it("copies files of a snapshot without links, as a cache has them where links are not allowed", async () => {
+  mkdirSync(at("models--org--plain/snapshots"), { recursive: true });
+  renameSync(at("task"), at("models--org--plain/snapshots/abc"));
+  writeFileSync(at("models--org--plain/snapshots/abc/tokenizer.json"), '{"model":{}}');
+  const outcome = await swap("models--org--plain/snapshots/abc");
+  expect(outcome).toMatchObject({ status: DONE });
+  expect(readFileSync(at("out/tokenizer.json"), "utf8")).toBe('{"model":{}}');
+});
+
 it.each([
   ["tokenizer.model", "", /tokenizer\.model of task is empty; download it again/],
   ["tokenizer_config.json", "<html>", /tokenizer_config\.json of task is not valid JSON; download it again/],

@@ -199,6 +199,7 @@ test("the README fits on three screens", () => {
 test.each([
   ["docs/methods.md", "recipe.yaml"],
   ["docs/merge-from-the-hub.md", "mixture.yml"],
+  ["docs/coming-from-peft.md", "adapters.yaml"],
   ["docs/coming-from-mergekit.md", "mergekit.yml"],
   ["docs/train-experts.md", "run.yaml"],
   ["docs/evaluate-and-compare.md", "quiz.yaml"],

@@ -176,9 +176,9 @@ describe.each(PLANS)("examples/experiments/%s", { tags: ["slow"] }, (name) => {
     const models = `${onHub.length} model${onHub.length === 1 ? "" : "s"}`;
     if (onHub.length > 0) expect(stdout).toContain(`downloads ${models} (${formatBytes(bytes)})`);
     for (const plan of variants()) {
-      for (const { expertGroup } of membersOf(plan)) {
-        if (expertGroup !== undefined && !plan.experts[expertGroup]?.train)
-          expect(stdout).toMatch(new RegExp(`^ *${expertGroup} `, "m"));
+      for (const { expertFamily } of membersOf(plan)) {
+        if (expertFamily !== undefined && !plan.experts[expertFamily]?.train)
+          expect(stdout).toMatch(new RegExp(`^ *${expertFamily} `, "m"));
       }
     }
     expect(stdout).toMatch(/^evaluation +0 +[1-9]\d*$/m);

@@ -167,6 +167,15 @@ describe("a row", () => {
     expect(forced.stdout).toContain("org/merged is already up to date");
   });
 
+  it("has what the report found in its model card, in the same words", () => {
+    const card = pushed("org/merged").get("README.md")?.content.toString() ?? "";
+    const [, found = ""] = /^## Evaluation\n\n([\s\S]+?)\n\n## Use$/m.exec(card) ?? [];
+    const report = readFileSync(at("grafts.experiment/report/report.md"), "utf8");
+    expect(found).toMatch(/^### letters\n\nPercent right, on 4 items; .+ are tied at 0\.0%\./);
+    expect(report).toContain(found.split("\n")[2]);
+    expect(found.split("\n").filter((line) => line.startsWith("| ")).length).toBeGreaterThan(3);
+  });
+
   it("has the bytes of its recipe, merged from the hub where the cache is empty", async () => {
     const whole = sha256(at("merged/model.safetensors"));
     const recipe = join("grafts.experiment/report/recipes", `${ROW}.yaml`);

@@ -22,8 +22,10 @@ export const sameFields: [
   Same<keyof written.SoupInput, keyof inferred.SoupInput>,
   Same<keyof written.RevertInput, keyof inferred.RevertInput>,
   Same<keyof written.TransplantInput, keyof inferred.TransplantInput>,
+  Same<keyof written.CompareInput, keyof inferred.CompareInput>,
   Same<keyof writtenPlan.PlanInput, keyof inferredPlan.PlanInput>,
-] = [true, true, true, true, true, true, true, true, true, true, true, true, true, true, true];
+  Same<keyof writtenPlan.TuneInput, keyof inferredPlan.TuneInput>,
+] = [true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true];
 
 export const taken = (recipe: written.RecipeInput, run: written.RunInput, plan: writtenPlan.PlanInput) =>
   [recipe, run, plan] satisfies [inferred.RecipeInput, inferred.RunInput, inferredPlan.PlanInput];

@@ -70,6 +70,23 @@ it.each([
     "task is a folder; give a recipe file. To average models: layergraft soup --model task --model OTHER --out FOLDER",
   ],
   [
+    ["merge", "task", "language", "--out", "other"],
+    "task is a folder; give a recipe file. To average models: layergraft soup --model task --model OTHER --out FOLDER",
+  ],
+  [
+    ["merge", "--method", "ties", "--model", "task"],
+    "merge takes a recipe: a file with method: NAME and the fields of the method. Its fields: layergraft methods NAME. Without a file, swap, soup and revert take models as flags.",
+  ],
+  [
+    ["soup", "--model", "task=x", "--out", "other"],
+    "option '--model <source[=weight]>' argument 'task=x' is invalid. x is not a number.",
+  ],
+  [
+    ["init", "recipe", "task", "language"],
+    "init recipe takes what it needs by flags. Write: layergraft init recipe --task task --language language",
+  ],
+  [["suggest"], "Missing --base <source>: model both were fine-tuned from."],
+  [
     ["train", "task"],
     "task is a folder; give a run file. To train it: layergraft train --base task --data SOURCE --out FOLDER",
   ],

@@ -153,7 +153,7 @@ describe("serve", () => {
 
   it.each<[string[], RegExp]>([
     [[], /Missing a model\. Pass SOURCE, or --model NAME=SOURCE\./],
-    [["math-expert", "--model", "other"], /--model other is not NAME=SOURCE\./],
+    [["math-expert", "--model", "other"], /It must be NAME=SOURCE/],
     [["math-expert", "--model", "math-expert=base"], /Two models are called math-expert/],
     [["math-expert", "--api-key-env", "NOT_SET"], /--api-key-env NOT_SET: the environment variable is not set/],
     [["math-expert", "--port", "70000"], /It must be at most 65535/],

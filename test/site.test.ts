@@ -109,6 +109,30 @@ describe.skipIf(!installed)("the documentation site", { tags: ["slow"] }, () => 
       await page.close();
     });
 
+    test("has a board to play with, in the first screen", async () => {
+      const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+      await page.goto(`${host}${BASE}`);
+      const cell = page.getByRole("gridcell", { name: "Layer 0 of Swahili expert" });
+      const score = page.locator(".living-score");
+      const { right, items } = JSON.parse(readFileSync(join(SITE, "swaps.json"), "utf8")) as Record<string, number[]>;
+      const shown = (index: number) =>
+        `${(100 * (right?.[index] ?? 0)) / Number(items)}% of ${items} Swahili word problems`;
+      await expect.poll(() => score.innerText()).toContain(shown(0));
+      await cell.click();
+      await expect.poll(() => score.innerText()).toContain(shown(1));
+      await page.keyboard.press("ArrowUp");
+      await page.keyboard.press("Enter");
+      await expect.poll(() => score.innerText()).toContain(shown(3));
+      expect(await page.locator(".living-command").innerText()).toContain("--bottom 2 --top 0");
+      // Layers that are not at an end.
+      await page.getByRole("gridcell", { name: "Layer 4 of Swahili expert" }).click();
+      await expect.poll(() => score.innerText()).toContain(shown(0b10011));
+      expect(await page.locator(".living-command").innerText()).toContain("--layers 0-1,4");
+      const box = await page.locator(".living-command").boundingBox();
+      expect((box?.y ?? 900) + (box?.height ?? 0)).toBeLessThan(900);
+      await page.close();
+    });
+
     test("finds lambda without a server", async () => {
       const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
       await page.goto(`${host}${BASE}`, { waitUntil: "networkidle" });

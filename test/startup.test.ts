@@ -70,8 +70,18 @@ it("swap --dry-run loads neither other commands nor what runs, trains and evalua
   const { packages, files } = await loaded("swap", "--task", "task", "--language", "language", "--dry-run");
   expect(packages).toEqual([]);
   expect(files).not.toContain("yaml");
-  expect(files.filter((name) => name?.endsWith("-command"))).toEqual(["swap-command", "verb-command"]);
+  expect(files.filter((name) => name?.endsWith("-command"))).toEqual(["verb-command"]);
   for (const room of ["engine", "data", "train", "evaluate", "experiment"]) expect(files).not.toContain(room);
+});
+
+it.each([
+  ["swap", ["merge", "swap"]],
+  ["extract", ["extract"]],
+  ["train", ["hand-over", "train", "train-preview"]],
+])("%s --help loads no other verb, whose schema it would build", async (name, own) => {
+  const { files } = await loaded(name, "--help");
+  const verbs = files.flatMap((file) => /^verb-(?!command|flags|input|run)(.+)/.exec(file ?? "")?.[1] ?? []);
+  expect(verbs.sort()).toEqual(own);
 });
 
 it("a thread loads one file, without the schemas of methods", () => {

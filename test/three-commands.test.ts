@@ -1,6 +1,6 @@
 // From two names on the hub to a merged, compared, quantised and pushed model, as README has it, on a fake hub.
 // @module-tag slow
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { openSafetensors, readTensor, writeSafetensors } from "../src/formats/safetensors/index.js";
@@ -96,6 +96,36 @@ describe.each(FAMILIES)("%s", (family) => {
   });
 });
 
+/** Every decoder that is kept as a case, by transformers' names; those with settings that llama.cpp lacks are refused. */
+const OTHERS = readdirSync(join(import.meta.dirname, "fixtures/decoders"), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && !FAMILIES.includes(entry.name))
+  .map(({ name }) => name);
+
+const REFUSED = [
+  ...["cohere", "deepseek_v3", "deepseek_v3-plain", "exaone4", "falcon_h1", "falcon_h1-plain", "glm", "gpt_oss"],
+  ...["granitemoehybrid", "granitemoehybrid-rope", "lfm2_moe", "lfm2_moe-plain", "nemotron_h", "nemotron_h-latent"],
+  ...["qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_moe-window", "qwen3_next", "qwen3_next-experts"],
+];
+
+it.each(OTHERS)("%s is merged, scored, exported and pushed, or refused before the merge", async (family) => {
+  for (const expert of ["task", "language"]) {
+    mkdirSync(at(`${family}-${expert}`));
+    hub.push(`org/${family}-${expert}`, await copyDecoder(at(`${family}-${expert}`), family));
+  }
+  const stages = ["--eval", "llama-task.yaml", "--limit", "4", "--push", `org/${family}-merged`, "--push-anyway"];
+  const outcome = await swap(family, family, ...stages, "--export", "q8_0");
+  if (REFUSED.includes(family)) {
+    expect(outcome).toMatchObject({ status: FAILED });
+    expect(outcome.stderr).toMatch(/llama\.cpp does not run this .* model: .*\. Without an export, layergraft and /);
+    expect([existsSync(at(family)), hub.repositories.has(`org/${family}-merged`)]).toEqual([false, false]);
+    expect(await swap(family, family, ...stages)).toMatchObject({ status: DONE });
+  } else {
+    expect(outcome).toMatchObject({ status: DONE });
+    expect(readFileSync(at(`${family}.gguf`)).toString("latin1", 0, 4)).toBe("GGUF");
+  }
+  expect(hub.repositories.has(`org/${family}-merged`)).toBe(true);
+});
+
 const scoreOf = (stdout: string, model: string) =>
   Number(new RegExp(`^${model} +([\\d.]+)$`, "m").exec(stdout)?.[1] ?? Number.NaN);
 
@@ -183,5 +213,13 @@ describe("the same command again", () => {
     const { evaluation } = await merge(recipe, { ...options, out: "stopped" });
     expect(evaluation?.models.map(({ id }) => id)).toEqual(["merge", "task", "language"]);
     expect(existsSync(at("stopped.gguf"))).toBe(true);
+    const card = readFileSync(at("stopped/README.md"), "utf8");
+    const [verdict = ""] = evaluation?.verdicts ?? [];
+    expect(verdict).toMatch(
+      /^The merge scores [\d.]+%, [\d.]+ points below the task expert, the best single model \(100\.0%; 95% interval/,
+    );
+    expect(card.match(/^## .+$/gm)).toEqual(["## Evaluation", "## Use"]);
+    expect(card).toContain(`; custom/llama\\_task@1. ${verdict}\n`);
+    expect(card).toMatch(/^\| task \| 100\.0 \|/m);
   });
 });

@@ -26,7 +26,7 @@ describe("tune", () => {
   it.each([
     [["--on", "quizz.yaml"], "quizz.yaml does not exist"],
     [["--method", "ties"], "ties needs the base that both were fine-tuned from. Pass it with --base"],
-    [["--budget", "1"], "must be a whole number from 2"],
+    [["--budget", "1"], "It must be at least 2"],
     [["--out", "mine"], "was not written by tune"],
     [["--out", "endless"], "was not written by tune"],
   ])("refuses %s", async (args, message) => {

@@ -21,6 +21,7 @@ const files = readdirSync(SOURCES, { recursive: true, encoding: "utf8" })
 const SAMPLES: Readonly<Record<string, string>> = {
   experts: "math=x --expert language=y",
   kind: "gram",
+  "[kind, ...flags.flat()]": "recipe --task x",
   "String(share)": "0.02",
   "String(seed)": "0",
 };

@@ -1,8 +1,9 @@
 // Carries out one verb for a program in another language: a request as a line of JSON on stdin, events as lines of JSON on stdout.
 import { createInterface } from "node:readline";
+import { loadVerb } from "../experiment/verbs/index.js";
 import { CancelledError, isObject, LayergraftError, type Progress, usageError } from "../kit/index.js";
 import { END_SIGNALS } from "../kit/stopping/index.js";
-import { callVerb, VERBS } from "../verbs/shared/index.js";
+import { callVerb } from "../verbs/shared/index.js";
 
 /** A request; fields of the input and the options are those of the library. */
 interface Request {
@@ -31,8 +32,7 @@ lines.once("close", () => stop.abort());
 async function answer(line: string): Promise<void> {
   try {
     const { verb: name, input, options, progress, parts } = JSON.parse(line) as Request;
-    const verb = VERBS.find((one) => one.name === name);
-    if (!verb) throw usageError(`${name} is not a verb. Choose one of ${VERBS.map((one) => one.name).join(", ")}.`);
+    const verb = await loadVerb(name);
     let last = 0;
     const onProgress = (event: Progress) => {
       const now = performance.now();

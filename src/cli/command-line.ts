@@ -39,6 +39,7 @@ import { paletteFor, printJson } from "./shared/output.js";
 import {
   addFlagSynonyms,
   COMMAND_SYNONYMS,
+  choiceOf,
   firstArgument,
   flagSentence,
   methodAsCommand,
@@ -70,12 +71,18 @@ const SENTENCES: readonly (readonly [RegExp, string])[] = [
   [/too many arguments for '(.*)'\. Expected 0 .*/, "$1 takes options only, such as --out FOLDER."],
 ];
 
-/** The case of choices does not count. */
+/** What words beside the arguments were probably meant as, by the first flag that a command has. */
+const EXCESS: readonly (readonly [flag: string, what: string])[] = [
+  ["--prompt", "a prompt"],
+  ["--tasks", "a task"],
+  ["--out", "what is written"],
+];
+
+/** The case of choices does not count, and other programs' names are taken. */
 function withoutCase<T extends Pick<Option, "argChoices" | "parseArg">>(one: T): T {
   const { argChoices: choices, parseArg: parse } = one;
   if (choices && parse)
-    one.parseArg = <V>(value: string, earlier: V) =>
-      parse.call(one, choices.find((choice) => choice.toLowerCase() === value.toLowerCase()) ?? value, earlier) as V;
+    one.parseArg = <V>(value: string, earlier: V) => parse.call(one, choiceOf(value, choices) ?? value, earlier) as V;
   return one;
 }
 
@@ -84,6 +91,14 @@ class ForgivingCommand extends Command {
   #typed: readonly string[] = [];
   /** How many of them are neither options nor their values. */
   #operands = 0;
+  /** A required option that was not given. */
+  #missing: Option | undefined;
+
+  /** Of commander, whose types leave it out. */
+  missingMandatoryOptionValue(option: Option): void {
+    this.#missing = option;
+    (Command.prototype as unknown as ForgivingCommand).missingMandatoryOptionValue.call(this, option);
+  }
 
   override addOption(option: Option): this {
     return super.addOption(withoutCase(option));
@@ -100,7 +115,7 @@ class ForgivingCommand extends Command {
   override error(message: string, options?: ErrorOptions): never {
     const plain = SENTENCES.reduce((text, [told, written]) => text.replace(told, written), message);
     const advice = this.#advice(message);
-    super.error(`${advice.startsWith(";") ? plain.replace(/\.$/, "") : plain}${advice}`, options);
+    super.error(`${/^[;:]/.test(advice) ? plain.replace(/\.$/, "") : plain}${advice}`, options);
   }
 
   /** What the arguments of an error in the command line were probably meant as. */
@@ -114,15 +129,16 @@ class ForgivingCommand extends Command {
       // Words before the first option are parsed with the program's own.
       const before = this.args.slice(0, this.args.length - this.#operands);
       const line = advisedLine(this, [...before, ...this.#typed]);
-      return line === undefined ? "" : ` Write: ${line}`;
+      if (line !== undefined) return ` Write: ${line}`;
+      return this.#missing ? `: ${this.#missing.description}.` : "";
     }
     const isExcess = message.includes("too many arguments");
     const [first] = firstArgument(this);
     if (isExcess && first !== undefined) return ` One of them is ${first}, which a flag gives, too.`;
-    const taken = ["--prompt", "--tasks"].find((flag) => isExcess && this.options.some(({ long }) => long === flag));
-    if (taken === undefined) return "";
-    const what = taken === "--prompt" ? "a prompt" : "a task";
-    return ` Pass ${what} with ${taken} ${shellQuote(this.args.slice(this.registeredArguments.length).join(" "))}`;
+    const words = this.args.slice(this.registeredArguments.length);
+    const [taken, what] = EXCESS.find(([flag]) => isExcess && this.options.some(({ long }) => long === flag)) ?? [];
+    if (taken === undefined || (taken === "--out" && words.length > 1)) return "";
+    return ` Pass ${what} with ${taken} ${shellQuote(words.join(" "))}`;
   }
 
   override parseOptions(args: string[]): ParseOptionsResult {

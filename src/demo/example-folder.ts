@@ -20,7 +20,7 @@ const FILES: ExampleFolder["files"] = [
   { names: ["math-expert"], about: "the base, fine-tuned on math in English, in layers 3-7" },
   { names: ["swahili-expert"], about: "the base, fine-tuned on Swahili without math, in embeddings and layers 0-2" },
   { names: ["math-adapter", "swahili-adapter"], about: `the experts' changes as LoRA adapters of rank ${RANK}` },
-  { names: ["recipe.yaml", "mergekit.yml", "mixture.yml", "fisher.yaml"], about: "merges" },
+  { names: ["recipe.yaml", "mergekit.yml", "mixture.yml", "adapters.yaml", "fisher.yaml"], about: "merges" },
   { names: ["prompts.txt", "texts.txt", "texts-english.txt", "tokens.json"], about: "prompts and texts" },
   { names: ["problems.jsonl", "run.yaml"], about: "training data and a training run" },
   { names: ["problems.yaml", "swahili.jsonl"], about: "held-out word problems in Swahili, as a task" },

@@ -59,7 +59,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   options.onProblems?.(shown.map(({ problem }) => problem));
   const experiment = await openExperiment(join(out, "plan.yaml"), { signal });
   const store = new Store(experiment.out);
-  const { failures } = await runOpened(experiment, {
+  const { failures, known } = await runOpened(experiment, {
     signal,
     onEvent: (event, counts) => {
       const answers = options.onAnswers && evaluatedAnswers(event, store, shown);
@@ -71,7 +71,7 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
     const reasons = failures.map(({ label, reason }) => `  - ${label}: ${reason}`).join("\n");
     throw new LayergraftError("demo", `${plural(failures.length, "step")} of the demo failed:\n${reasons}`);
   }
-  const status = await statusOf(experiment);
+  const status = await statusOf(experiment, known);
   const recipe = swapRecipe(status, out);
   if (recipe)
     await writeFileAtomically(join(out, "swap.yaml"), recipeText(recipe, "The layer swap that the demo reports."));

@@ -172,7 +172,9 @@ async function runBlends(
   const outcome = await runProgram(
     { inputs: resolver.inputs, ...outputs, jobs },
     {
-      ...{ phase: sources.size > 1 ? "merging" : "computing weights", threads, signal },
+      phase: sources.size > 1 ? "merging" : "computing weights",
+      threads,
+      signal,
       // Bytes read are not what a person asked for.
       onProgress: ({ done, total, ...progress }) =>
         onProgress?.({ ...progress, done: Math.floor((done / total) * bytes), total: bytes }),

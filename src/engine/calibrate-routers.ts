@@ -45,7 +45,8 @@ export async function calibrateRouters(
   try {
     await visitLayers(source, {
       ...options,
-      ...{ texts: measurement.experts.map(({ texts }) => texts), length: measurement.length },
+      texts: measurement.experts.map(({ texts }) => texts),
+      length: measurement.length,
       layers: new Set([...spec.layers.keys()].filter((layer) => spec.layers[layer]?.experts)),
       phase: "calibrating routers",
       visit: async (layer, inputs) => {
@@ -82,9 +83,16 @@ export async function calibrateRouters(
 function mixtureOf({ source, mixture }: RoutersMeasurement, sources: Sources, { measured }: Options): ModelSource {
   const lead = sources.get(source) as Checkpoint;
   return {
-    ...{ name: `the merge like ${lead.name}`, digest: "", config: lead.config, sources, measurements: [], measured },
+    name: `the merge like ${lead.name}`,
+    digest: "",
+    config: lead.config,
+    sources,
+    measurements: [],
+    measured,
     tensors: new Map(mixture.map((one) => [one.tensor, stepOf(one)])),
-    ...{ textFolders: textFoldersOf(lead), addedTokens: [], notes: [] },
+    textFolders: textFoldersOf(lead),
+    addedTokens: [],
+    notes: [],
   };
 }
 

@@ -74,7 +74,7 @@ export interface BatchOptions {
 }
 
 /** An unfinished answer. */
-interface Row {
+interface Sequence {
   readonly request: BatchRequest;
   readonly ids: number[];
   /** Of an answer with a grammar. */
@@ -85,13 +85,13 @@ interface Row {
 
 /** Prompts that are being read. */
 interface Reading {
-  readonly rows: readonly Row[];
+  readonly rows: readonly Sequence[];
   /** Index of each row's text. */
   readonly textOf: readonly number[];
   readonly cache: KeyValueCache;
   readonly passes: AsyncGenerator<void, void>;
   /** The first token of each row, where its text is read. */
-  readonly drawn: Map<Row, Drawn>;
+  readonly drawn: Map<Sequence, Drawn>;
 }
 
 /** A sampled token; no id where a logit is not a number. */
@@ -111,9 +111,9 @@ export class DecodingBatch {
   readonly #beginning: KeyValueCache | undefined;
   /** Length beyond which all positions of a text have other frequencies (LongRoPE). */
   readonly #longAbove: number;
-  readonly #waiting: Row[] = [];
+  readonly #waiting: Sequence[] = [];
   /** Answers under way, by row of the cache. */
-  #rows: Row[] = [];
+  #rows: Sequence[] = [];
   #cache: KeyValueCache;
   #reading: Reading | undefined;
   /** Whether prompts are read until all rows are taken. */
@@ -143,7 +143,7 @@ export class DecodingBatch {
     checkRequest(request);
     return new Promise((resolve, reject) => {
       const limit = request.grammar?.begin() as TokenLimit | undefined;
-      const row: Row = { request, ids: [], limit, resolve, reject };
+      const row: Sequence = { request, ids: [], limit, resolve, reject };
       if (this.#isFull(row) && !request.onPrompt) return this.#finish(row, "length");
       this.#waiting.push(row);
       if (!this.#isRunning) void this.#run();
@@ -169,16 +169,16 @@ export class DecodingBatch {
   }
 
   #dropCancelled(): void {
-    for (let i = this.#rows.length - 1; i >= 0; i--) if (cancelled(this.#rows[i] as Row)) this.#remove(i);
+    for (let i = this.#rows.length - 1; i >= 0; i--) if (cancelled(this.#rows[i] as Sequence)) this.#remove(i);
     for (let i = this.#waiting.length - 1; i >= 0; i--) {
-      if (cancelled(this.#waiting[i] as Row)) this.#waiting.splice(i, 1);
+      if (cancelled(this.#waiting[i] as Sequence)) this.#waiting.splice(i, 1);
     }
     // The others of a group are read to its end.
     if (this.#reading?.rows.every(cancelled)) this.#reading = undefined;
   }
 
   /** Prompt and answer so far. */
-  #textOf({ request, ids }: Row): readonly number[] {
+  #textOf({ request, ids }: Sequence): readonly number[] {
     return ids.length === 0 ? request.prompt : [...request.prompt, ...ids];
   }
 
@@ -192,11 +192,11 @@ export class DecodingBatch {
     const fitting = this.#fitting(this.#waiting.slice(0, free));
     if (fitting.length === 0) {
       // Answers that end give memory back.
-      if (this.#rows.length === 0) this.#requireRoom(this.#waiting.shift() as Row);
+      if (this.#rows.length === 0) this.#requireRoom(this.#waiting.shift() as Sequence);
       return;
     }
     const shared = this.#beginning?.length(0) ?? 0;
-    const rows: Row[] = [];
+    const rows: Sequence[] = [];
     const texts: (readonly number[])[] = [];
     const textOf: number[] = [];
     for (const row of fitting) {
@@ -216,12 +216,12 @@ export class DecodingBatch {
   }
 
   /** Tokens of a prompt and its longest answer. */
-  #longest({ request }: Row): number {
+  #longest({ request }: Sequence): number {
     return Math.min(request.prompt.length + request.maxNewTokens, this.#decoder.contextLength);
   }
 
   /** The first ones whose longest answers fit into memory that is free, beside the answers under way. */
-  #fitting(rows: readonly Row[]): readonly Row[] {
+  #fitting(rows: readonly Sequence[]): readonly Sequence[] {
     const cached = Math.max(0, ...this.#rows.map((_, row) => this.#cache.length(row)));
     const running = { longest: this.#rows.map((row) => this.#longest(row)), cached };
     const waiting = rows.map((row) => this.#longest(row));
@@ -229,7 +229,7 @@ export class DecodingBatch {
   }
 
   /** Rejects an answer that does not fit alone. */
-  #requireRoom(row: Row): void {
+  #requireRoom(row: Sequence): void {
     try {
       requireRoom(this.#decoder.spec, { tokens: this.#longest(row) });
       this.#waiting.unshift(row);
@@ -239,7 +239,7 @@ export class DecodingBatch {
   }
 
   #read(
-    rows: readonly Row[],
+    rows: readonly Sequence[],
     texts: readonly (readonly number[])[],
     textOf: readonly number[],
     shared: number,
@@ -249,7 +249,7 @@ export class DecodingBatch {
     for (const _ of texts)
       if (this.#beginning) cache.addCopy(this.#beginning, 0);
       else cache.add();
-    const drawn = new Map<Row, Drawn>();
+    const drawn = new Map<Sequence, Drawn>();
     const rest = shared === 0 ? texts : texts.map((text) => text.slice(shared));
     // Read alone.
     const scored = rows.find(({ request }) => request.onPrompt)?.request;
@@ -313,7 +313,7 @@ export class DecodingBatch {
       const result = await this.#decoder.pass(this.#cache, tokens, wanted, outputsFor(this.#rows));
       const drawn = this.#rows.map((row, i) => this.#draw(row, result, i));
       for (let i = this.#rows.length - 1; i >= 0; i--) {
-        if (this.#accept(this.#rows[i] as Row, drawn[i] as Drawn)) this.#remove(i);
+        if (this.#accept(this.#rows[i] as Sequence, drawn[i] as Drawn)) this.#remove(i);
       }
     } catch (error) {
       for (const { reject } of this.#rows) reject(error);
@@ -325,11 +325,11 @@ export class DecodingBatch {
   /** Removes an answer; as in the cache, the last row fills the gap. */
   #remove(row: number): void {
     this.#cache.remove(row);
-    const last = this.#rows.pop() as Row;
+    const last = this.#rows.pop() as Sequence;
     if (row < this.#rows.length) this.#rows[row] = last;
   }
 
-  #draw({ request, ids, limit }: Row, { logits, best }: PassResult, at: number): Drawn {
+  #draw({ request, ids, limit }: Sequence, { logits, best }: PassResult, at: number): Drawn {
     const width = this.#decoder.spec.vocabularySize;
     const row = logits?.subarray(at * width, (at + 1) * width);
     const edits = row && isEdited(request, ids.length) ? editLogits(request, ids, (id) => row[id]) : undefined;
@@ -348,7 +348,7 @@ export class DecodingBatch {
   }
 
   /** Adds a token to an answer. @returns whether the answer ended */
-  #accept(row: Row, { id, scores }: Drawn): boolean {
+  #accept(row: Sequence, { id, scores }: Drawn): boolean {
     const { stopIds, onToken, onEnd } = row.request;
     try {
       if (this.#isFull(row)) return this.#finish(row, "length");
@@ -368,12 +368,12 @@ export class DecodingBatch {
   }
 
   /** Whether an answer has reached its length. */
-  #isFull({ request, ids }: Row): boolean {
+  #isFull({ request, ids }: Sequence): boolean {
     const length = request.prompt.length + ids.length;
     return ids.length >= request.maxNewTokens || length >= this.#decoder.contextLength;
   }
 
-  #finish({ ids, resolve }: Row, finish: TokenAnswer["finish"]): true {
+  #finish({ ids, resolve }: Sequence, finish: TokenAnswer["finish"]): true {
     resolve({ ids, finish });
     return true;
   }
@@ -412,7 +412,7 @@ function isGreedy({ temperature = 0 }: BatchRequest): boolean {
   return temperature === 0;
 }
 
-function outputsFor(rows: readonly Row[]): Output[] {
+function outputsFor(rows: readonly Sequence[]): Output[] {
   const needsLogits = rows.some(
     ({ request, ids, limit }) =>
       !isGreedy(request) || request.top !== undefined || limit !== undefined || isEdited(request, ids.length),
@@ -422,7 +422,7 @@ function outputsFor(rows: readonly Row[]): Output[] {
 }
 
 /** Whether an answer is cancelled, which it is then told. */
-function cancelled({ request, reject }: Row): boolean {
+function cancelled({ request, reject }: Sequence): boolean {
   if (request.signal?.aborted !== true) return false;
   reject(new CancelledError("stopped before the end"));
   return true;

@@ -225,7 +225,9 @@ export class Engine {
       if (text !== "") onText?.(text, prompt);
     };
     await this.#model.generate(prompts, {
-      ...{ ...rest, logits, minNewTokens },
+      ...rest,
+      logits,
+      minNewTokens,
       stopIds: ends,
       onToken: (prompt, id) => {
         const text = texts[prompt];

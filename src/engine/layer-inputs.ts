@@ -103,7 +103,8 @@ export async function visitLayers(source: ModelSource, options: LayerInputOption
 
 /** A matrix of so many columns. */
 export const matrix = (data: Float32Array, columns: number): TensorValue => ({
-  ...{ dtype: "f32", data },
+  dtype: "f32",
+  data,
   shape: [data.length / columns, columns],
 });
 

@@ -84,7 +84,10 @@ export function routingOf(
   const tokens = first?.tokens(layers[0] ?? 0) ?? 0;
   if (tokens === 0) return undefined;
   return {
-    ...{ experts, chosen, tokens, merges },
+    experts,
+    chosen,
+    tokens,
+    merges,
     layers: layers.map((layer) => ({
       layer,
       models: records.map((one) => one.figures(layer)),

@@ -124,7 +124,9 @@ export async function measureStatistics(model: EngineSource, options: Statistics
   };
   const tensors = parts.flatMap((part) =>
     part.tensors.map(({ name, shape }) => ({
-      ...{ name, shape, dtype: "F32" as const },
+      name,
+      shape,
+      dtype: "F32" as const,
       get data() {
         return valuesOf(part, name);
       },
@@ -358,7 +360,9 @@ function tokenParts(
     const estimate = estimateInputs(spec, {
       weights: read.map((input) => elementCount(weights.get(input)?.shape ?? [0])),
       statistics: nodes.map(({ shape }) => elementCount(shape as readonly number[])),
-      ...{ tokens, together, longest: longestOf(texts) },
+      tokens,
+      together,
+      longest: longestOf(texts),
     });
     const compute = async () => {
       if (index === 0) await run({ [NEXT]: streams[0] as Node }, undefined, () => undefined);

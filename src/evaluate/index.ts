@@ -22,6 +22,7 @@ export {
 export {
   comparisonLines,
   comparisonNotes,
+  comparisonTable,
   progressDetail,
   SCORE_FORMATS,
   type ScoreFormat,

@@ -146,7 +146,10 @@ export async function tallyRatings(results: Pair, saved: Readonly<Record<string,
     const value = second / decided;
     const share = { value, ...wilsonInterval(value, decided), pValue: mcnemarExact(second, first) };
     return {
-      ...{ task, first, second, equal: sums.length - decided },
+      task,
+      first,
+      second,
+      equal: sums.length - decided,
       ...(decided > 0 ? { share } : {}),
       notes: notes.get(task) ?? [],
     };

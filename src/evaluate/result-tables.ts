@@ -160,12 +160,12 @@ function problemNotes({ problems, ties, items, answers, answeredBy }: TaskResult
  * The comparison of evaluations, a row for each method after the first, on each metric of each task. CSV is unrounded, with
  * shares from 0 to 1 and metrics by their names in the results; it has an empty field where there is no number.
  */
-export function comparisonLines({ methods, tasks }: ResultsComparison, format: ScoreFormat): string[] {
-  const rows = tasks.flatMap((task) => task.comparisons.map((one) => ({ task, one })));
+export function comparisonLines(comparison: ResultsComparison, format: ScoreFormat): string[] {
+  const { methods } = comparison;
   if (format === "csv") {
     const columns =
       "task,protocol,shots,metric,scale,reference,result,method,items,first,second,difference,low,high,level,gained,lost,discordance,p_value,p_adjusted,detectable,left_out";
-    const records = rows.map(({ task, one }) => [
+    const records = rowsOf(comparison).map(({ task, one }) => [
       ...[task.task, task.protocol, task.shots, one.metric, one.scale],
       ...[methods[0]?.name, one.method + 1, methods[one.method]?.name],
       ...[one.items, one.first, one.second],
@@ -174,8 +174,17 @@ export function comparisonLines({ methods, tasks }: ResultsComparison, format: S
     ]);
     return csvLines({ columns: columns.split(","), rows: records.map((record) => record.map(plainCell)) });
   }
+  return RENDERERS[format](comparisonTable(comparison));
+}
+
+const rowsOf = ({ tasks }: ResultsComparison) =>
+  tasks.flatMap((task) => task.comparisons.map((one) => ({ task, one })));
+
+/** A row for each method after the first, on each metric of each task. */
+export function comparisonTable(comparison: ResultsComparison): Table {
+  const { methods } = comparison;
   const hasSeveral = methods.length > 2;
-  const table: Table = {
+  return {
     id: "comparison",
     title: "Comparison",
     note: `${methods.map(({ name }, i) => `${i + 1}: ${name}`).join("; ")}.`,
@@ -184,7 +193,7 @@ export function comparisonLines({ methods, tasks }: ResultsComparison, format: S
       ...["first", hasSeveral ? "score" : "second", "difference", right("95% interval")],
       ...["gained", "lost", hasSeveral ? "p (Holm)" : "p", "detectable"].map(right),
     ],
-    rows: rows.map(({ task, one }) => [
+    rows: rowsOf(comparison).map(({ task, one }) => [
       ...[...taskCells(task), one.title, ...(hasSeveral ? [String(one.method + 1)] : [])],
       ...[cellOf(one.first, one.scale), cellOf(one.second, one.scale)],
       { ...cellOf(one.difference, one.scale), isSigned: true },
@@ -194,7 +203,6 @@ export function comparisonLines({ methods, tasks }: ResultsComparison, format: S
       showsNone(one) ? "none" : formatNumber(cellOf(one.detectable, one.scale)),
     ]),
   };
-  return RENDERERS[format](table);
 }
 
 /** Whether items flip, or vary, but too few are there to show a difference of any size. */

@@ -20,15 +20,9 @@ import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 import { type PublishedScore, readPublished } from "./plan/published.js";
 import { type Estimate, estimateExperiment, outlooksOf } from "./run/estimate.js";
-import {
-  type Counts,
-  countSteps,
-  expandStored,
-  type RunEvent,
-  type RunSummary,
-  runExperiment,
-} from "./run/run-experiment.js";
-import { Store } from "./run/store.js";
+import { type Counts, countSteps, type RunEvent, type RunSummary, runExperiment } from "./run/run-experiment.js";
+import type { Store } from "./run/store.js";
+import { StoredSteps } from "./run/stored-steps.js";
 import type { TrainingOutlook } from "./run/training-outlook.js";
 import { KINDS, type Step, type StepKind } from "./steps/step.js";
 import { readAttempt, type StepSettings, type StepState } from "./steps/step-state.js";
@@ -130,7 +124,11 @@ export interface StepStatus {
   readonly state: StepState;
 }
 
+/** What is known of an experiment's steps, which one operation passes on to the next. */
+export type KnownSteps = StoredSteps<Experiment>;
+
 export interface ExperimentStatus {
+  readonly known: KnownSteps;
   readonly store: Store;
   /** Steps and models of all variants that are known so far; `waiting` counts those that are not. */
   readonly expansion: Expanded["expansion"];
@@ -143,11 +141,17 @@ export interface ExperimentStatus {
   readonly seconds: number;
 }
 
-/** How far an experiment is, whether or not it is running. */
-export async function statusOf(experiment: Experiment): Promise<ExperimentStatus> {
-  const { plan, world, out } = experiment;
-  const store = new Store(out);
-  const { expansion, variants } = await expandStored(partsOf(experiment), world.facts, store);
+const stepsOf = (experiment: Experiment): KnownSteps =>
+  new StoredSteps(partsOf(experiment), experiment.world.facts, experiment.out);
+
+/**
+ * How far an experiment is, whether or not it is running.
+ * @param known what a run or an earlier look has found out
+ */
+export async function statusOf(experiment: Experiment, known = stepsOf(experiment)): Promise<ExperimentStatus> {
+  const { plan, out } = experiment;
+  const { store } = known;
+  const { expansion, variants } = await known.read();
   const isRunning = await isLocked(out);
   const steps: StepStatus[] = [];
   const secondsBy = new Map<string, number>();
@@ -166,7 +170,7 @@ export async function statusOf(experiment: Experiment): Promise<ExperimentStatus
     ...(limits?.bytes === undefined ? {} : { stepBytes: limits.bytes }),
   });
   const seconds = [...secondsBy.values()].reduce((sum, one) => sum + one, 0);
-  return { store, expansion, variants, steps, counts: countsOf(expansion, steps), estimate, seconds };
+  return { known, store, expansion, variants, steps, counts: countsOf(expansion, steps), estimate, seconds };
 }
 
 /** How many steps run here at once, and bytes of the largest if that is what limits them. */
@@ -207,7 +211,7 @@ export interface Downloads {
 }
 
 export interface Outlook
-  extends Pick<ExperimentStatus, "expansion" | "variants" | "steps" | "estimate">,
+  extends Pick<ExperimentStatus, "known" | "expansion" | "variants" | "steps" | "estimate">,
     Pick<Experiment, "programs"> {
   readonly downloads: Downloads;
   /** Training runs that are left. */
@@ -222,7 +226,7 @@ export interface Outlook
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
   const { out, programs, world } = experiment;
   for (const { plan } of partsOf(experiment)) await world.facts.measureRuns(plan);
-  const { expansion, variants, steps, estimate } = await statusOf(experiment);
+  const { known, expansion, variants, steps, estimate } = await statusOf(experiment);
   const done = new Set(steps.flatMap(({ step, state }) => (state.state === "done" ? [step.key] : [])));
   // With a matrix, names say of which variants.
   const names = new Map(steps.flatMap(({ step }) => (step.kind === "train" ? [[step.key, step.name] as const] : [])));
@@ -248,6 +252,7 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
   );
   const problems = [...world.problems, ...new Set([...short, ...tooLarge.flat()]), ...(await spaceProblems(needs))];
   return {
+    known,
     training,
     merges: { notes: merges.flatMap(({ notes }) => notes), later: Math.max(...merges.map(({ later }) => later)) },
     expansion,
@@ -304,26 +309,29 @@ export interface RunExperimentOptions {
  * @throws LayergraftError code `locked` if another process runs it
  * @throws CancelledError if the signal fires; run it again to resume
  */
-export async function runOpened(experiment: Experiment, options: RunExperimentOptions = {}): Promise<RunSummary> {
-  const { plan, world, out, file, programs } = experiment;
+export async function runOpened(
+  experiment: Experiment,
+  options: RunExperimentOptions = {},
+): Promise<RunSummary & Pick<ExperimentStatus, "known">> {
+  const { plan, world, file, programs } = experiment;
   refuseProblems(world.problems, basename(file));
   if (programs.length > 0 && !options.allowCode) {
     const named = formatSome(programs.map(({ what }) => shorten(what)));
     const message = `${basename(file)} names programs: ${named}. A dry run lists them with what they do`;
     throw RecipeError.at({ file, option: "allowCode" }, message);
   }
-  refuseProblems((await previewExperiment(experiment)).problems, basename(file));
+  const { known, problems } = await previewExperiment(experiment);
+  refuseProblems(problems, basename(file));
   await world.facts.fetchModels({ onProgress: options.onDownload, signal: options.signal });
-  return runExperiment({
-    variants: partsOf(experiment),
-    out,
-    facts: world.facts,
+  const summary = await runExperiment({
+    known,
     signal: options.signal,
     onEvent: options.onEvent,
     attempts: plan.executor.attempts,
     settings: (step) => settingsOf(experiment, step),
     executor: options.executor ?? ((events) => executorOf(experiment, events)),
   });
+  return { ...summary, known };
 }
 
 function settingsOf(experiment: Experiment, step: Step): StepSettings {

@@ -9,11 +9,11 @@ export {
   runOpened,
   statusOf,
 } from "./experiment.js";
-export type { PlanInput } from "./inputs.js";
+export type { PlanInput, TuneInput } from "./inputs.js";
 export { parsePlan, readPlan } from "./plan/plan-file.js";
 export { type ExperimentInput, type ExperimentPlan, planFields, planJsonSchema } from "./plan/plan-schema.js";
-export { TUNE_METHODS, TUNE_SEARCHES, TUNED, type TuneSettings, tunePlan } from "./plan/tune-plan.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";
 export { Store } from "./run/store.js";
-export { type FinishedEvaluation, finishedEvaluations, kindOfMethod } from "./steps/finished-evaluations.js";
+export { type FinishedEvaluation, finishedEvaluations } from "./steps/finished-evaluations.js";
 export { EVALUATION } from "./steps/run-evaluation.js";
+export { type TuneOptions, type TuneResult, tune } from "./verbs/tune.js";

@@ -40,7 +40,9 @@ export const gemma4: readonly Family[] = [
         "experts.gate_up_proj": "gate_up_proj",
         "experts.down_proj": "down_proj",
         // After both halves, of neither.
-        ...{ per_layer_input_gate: "other", per_layer_projection: "other", post_per_layer_input_norm: "other" },
+        per_layer_input_gate: "other",
+        per_layer_projection: "other",
+        post_per_layer_input_norm: "other",
         layer_scalar: "other",
       },
     },

@@ -79,8 +79,14 @@ export const lfm: readonly Family[] = [
     kinds: [denseBefore("num_dense_layers", 2)],
     defaults: {
       ...DEFAULTS,
-      ...{ hidden_size: 2048, intermediate_size: 7168, moe_intermediate_size: 1792, num_dense_layers: 2 },
-      ...{ num_experts: 32, num_experts_per_tok: 4, use_expert_bias: true, norm_topk_prob: true },
+      hidden_size: 2048,
+      intermediate_size: 7168,
+      moe_intermediate_size: 1792,
+      num_dense_layers: 2,
+      num_experts: 32,
+      num_experts_per_tok: 4,
+      use_expert_bias: true,
+      norm_topk_prob: true,
       routed_scaling_factor: 1,
     },
     traits: (fields, sizes) => {

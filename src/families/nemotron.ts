@@ -73,8 +73,14 @@ export const nemotron: readonly Family[] = [
       time_step_min: 0.001,
       use_conv_bias: true,
       use_bias: false,
-      ...{ n_routed_experts: 8, num_experts_per_tok: 2, moe_intermediate_size: 7688, n_group: 1, topk_group: 1 },
-      ...{ moe_shared_expert_intermediate_size: 7688, norm_topk_prob: true, routed_scaling_factor: 1 },
+      n_routed_experts: 8,
+      num_experts_per_tok: 2,
+      moe_intermediate_size: 7688,
+      n_group: 1,
+      topk_group: 1,
+      moe_shared_expert_intermediate_size: 7688,
+      norm_topk_prob: true,
+      routed_scaling_factor: 1,
     },
     unread: ["n_routed_experts"], // its layers are listed by their kinds
     traits: (fields, { hidden, layers }) => {
@@ -124,8 +130,13 @@ function readFields(read: GgufMetadata) {
   const { heads, headWidth, groups, state, kernel, hasBias } = readStateSpace(read);
   const [mamba, full, moe] = ["ssm_in.weight", "attn_q.weight", "ffn_up_exps.weight"].map(read.layersWith);
   return {
-    ...{ mamba_num_heads: heads, mamba_head_dim: headWidth, n_groups: groups, ssm_state_size: state },
-    ...{ conv_kernel: kernel, use_conv_bias: hasBias, mlp_hidden_act: "relu2" },
+    mamba_num_heads: heads,
+    mamba_head_dim: headWidth,
+    n_groups: groups,
+    ssm_state_size: state,
+    conv_kernel: kernel,
+    use_conv_bias: hasBias,
+    mlp_hidden_act: "relu2",
     layers_block_type: mamba?.map((isMamba, i) =>
       isMamba ? "mamba" : full?.[i] ? "attention" : moe?.[i] ? "moe" : "mlp",
     ),

@@ -6,7 +6,7 @@ it.each([
   ["base", "base", "the base"],
   ["Llama-3", "base", "Llama-3"],
   ["math", "expert", "the math expert"],
-  ["math-expert", "expert", "the math-expert"],
+  ["math-expert", "expert", "the math expert"],
   ["layer swap", "swap", "the layer swap"],
   ["soup by magnitude", "average", "soup by magnitude"],
   ["TIES", "merge", "TIES"],

@@ -99,11 +99,12 @@ export interface Finding {
 /** Whether a finding is about a merge. */
 export const isMerge = ({ kind }: Pick<Compared, "kind">) => kind === "average" || kind === "merge" || kind === "swap";
 
-/** What people call a model: `the base`, `the math expert`, `the layer swap`, `TIES`. */
+/** What people call a model: `the base`, `the math expert` (also of `math-expert`), `the layer swap`, `TIES`. */
 export function nameInWords({ name, kind }: Pick<Compared, "name" | "kind">): string {
   if (kind === "result" || name.startsWith("the ")) return name;
   if (kind === "base") return name === "base" ? "the base" : name;
-  if (kind === "expert") return /expert$/i.test(name) ? `the ${name}` : `the ${name} expert`;
+  if (kind === "expert")
+    return /expert$/i.test(name) ? `the ${name.replace(/[-_](?=expert$)/i, " ")}` : `the ${name} expert`;
   return /(^|\s)(swap|soup|average|merge)$/.test(name) ? `the ${name}` : name;
 }
 

@@ -5,7 +5,7 @@ import { escapeMarkdown, markdownLines } from "./render.js";
 /** Rows of a long table. */
 const MAX_ROWS = 60;
 
-/** A page as Markdown, with the numbers of its figures as tables. */
+/** A page as Markdown, with the numbers of its figures as tables. Without a title it is a part of another page. */
 export function pageMarkdown({ title, lead, verdicts, state, notes, sections, footer }: Page): string {
   const stateText = escapeMarkdown(state?.text ?? "");
   const concluded = verdicts.map(({ title: of, text, more = "" }) => {
@@ -13,7 +13,7 @@ export function pageMarkdown({ title, lead, verdicts, state, notes, sections, fo
     return [of, said].filter((part) => part !== "").join(": ");
   });
   const blocks = [
-    `# ${escapeMarkdown(title)}`,
+    title === "" ? "" : `# ${escapeMarkdown(title)}`,
     ...[lead, ...concluded].map(escapeMarkdown),
     state?.isOpen === true ? `**${stateText}**` : stateText,
     ...notes.map(escapeMarkdown),

@@ -18,7 +18,13 @@ export interface Palette {
 const plain = (text: string) => text;
 /** No colours. */
 export const PLAIN: Palette = {
-  ...{ bold: plain, dim: plain, green: plain, cyan: plain, yellow: plain, magenta: plain, red: plain },
+  bold: plain,
+  dim: plain,
+  green: plain,
+  cyan: plain,
+  yellow: plain,
+  magenta: plain,
+  red: plain,
 };
 
 /** One layer, or null for tensors outside the layers: the distinct origins of its tensors, each one source or several. */

@@ -49,6 +49,8 @@ interface Exports
   setLengths(acc: number, lengths: number, rows: number, columns: number): void;
   addDots(c: number, a: number, b: number, m: number, n: number, k: number): void;
   addRows(c: number, a: number, b: number, m: number, n: number, k: number): void;
+  tridiagonalize(v: number, d: number, e: number, n: number, sums: number): void;
+  solveTridiagonal(v: number, d: number, e: number, n: number, panel: number, rotations: number, size: number): void;
   widen(src: number, dst: number, rows: number, columns: number, stride: number): void;
   deltaStatistics(a: number, b: number, n: number, out: number): void;
   columnStatistics(a: number, b: number, rows: number, columns: number, sums: number, totals: number): void;

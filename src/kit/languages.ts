@@ -15,7 +15,7 @@ export interface Language {
   readonly codes: readonly string[];
 }
 
-interface Row {
+interface LanguageEntry {
   readonly code: string;
   readonly name: string;
   readonly short?: string;
@@ -25,10 +25,12 @@ interface Row {
 
 // The default script of a language comes first.
 // Codes: the list of FLORES-200 (Costa-jussa et al. 2022, arXiv 2207.04672) and the romanised ones of Belebele.
-export const LANGUAGES: readonly Language[] = (TABLE as readonly Row[]).map(({ code, name, short, macrolanguage }) => {
-  const iso = code.slice(0, 3);
-  return { code, name, short, codes: macrolanguage === undefined ? [iso] : [iso, macrolanguage] };
-});
+export const LANGUAGES: readonly Language[] = (TABLE as readonly LanguageEntry[]).map(
+  ({ code, name, short, macrolanguage }) => {
+    const iso = code.slice(0, 3);
+    return { code, name, short, codes: macrolanguage === undefined ? [iso] : [iso, macrolanguage] };
+  },
+);
 
 /** The language that a code or name means, ignoring case: sw, swh, swa, swh_Latn, Swahili. */
 export function findLanguage(code: string): Language | undefined {

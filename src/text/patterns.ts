@@ -20,8 +20,15 @@ const LATIN_WORD = `[${WORD}\\u00b2\\u00b3\\u00b9\\u00bc-\\u00be]`;
 const HEX = "0-9A-Fa-f";
 const SETS: Readonly<Record<string, string>> = { d: "\\p{Nd}", s: "\\p{White_Space}", w: WORD, h: HEX };
 const POSIX: Readonly<Record<string, string>> = {
-  ...{ alpha: "\\p{Alphabetic}", alnum: "\\p{Alphabetic}\\p{Nd}", digit: "\\p{Nd}", xdigit: HEX, word: WORD },
-  ...{ lower: "\\p{Lowercase}", upper: "\\p{Uppercase}", space: "\\p{White_Space}", blank: "\\t\\p{Zs}" },
+  alpha: "\\p{Alphabetic}",
+  alnum: "\\p{Alphabetic}\\p{Nd}",
+  digit: "\\p{Nd}",
+  xdigit: HEX,
+  word: WORD,
+  lower: "\\p{Lowercase}",
+  upper: "\\p{Uppercase}",
+  space: "\\p{White_Space}",
+  blank: "\\t\\p{Zs}",
 };
 const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, a: 7, e: 27 };
 const BINARY = [

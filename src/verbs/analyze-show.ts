@@ -32,7 +32,9 @@ export function showAnalysis(analysis: Analysis, beside?: "paper"): Shown[] {
   return [
     { kind: "heatmap", heatmap: heatmapOf(analysis, beside), perRow: beside === undefined ? 1 : 3 },
     {
-      ...{ kind: "table", what: "expert", title: "all matrices of the layers:" },
+      kind: "table",
+      what: "expert",
+      title: "all matrices of the layers:",
       columns: ["expert", ...[...columns, ...above].map(right)],
       rows,
     },
@@ -47,7 +49,9 @@ export function showAnalysis(analysis: Analysis, beside?: "paper"): Shown[] {
 }
 
 const table = (what: string, own: Pick<Table, "columns" | "rows" | "title">, isTight = false): Shown => ({
-  ...{ kind: "table", what, isTight },
+  kind: "table",
+  what,
+  isTight,
   ...own,
 });
 

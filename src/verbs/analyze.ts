@@ -86,8 +86,8 @@ export const analyzeVerb: Verb<typeof analyzeSchema, AnalyzeResult> = {
   show: (analysis, { beside }) => showAnalysis(analysis, beside),
   terminal: {
     groups: {
-      "Models:": ["base", "experts", "rows", "thresholds", "vocabulary", "on", "beside"],
-      "Output:": ["out", "force"],
+      Models: ["base", "experts", "rows", "thresholds", "vocabulary", "on", "beside"],
+      Output: ["out", "force"],
     },
     flags: {
       experts: { flag: "expert", value: "name=source" },
@@ -107,15 +107,21 @@ export const analyzeVerb: Verb<typeof analyzeSchema, AnalyzeResult> = {
 };
 
 /** What to do next, and how far to trust what is shown. */
-function lastSentences(analysis: Analysis, { base, experts }: Input): string[] {
-  const [task, language, third] = Object.values(experts);
+function lastSentences(analysis: Analysis, input: Input): string[] {
   const sentences = [
     ...alikeSentences(analysis),
     ...routingSentences(analysis),
     "A map says where experts changed, not which merge is best: evaluate one.",
   ];
-  if (typeof task !== "string" || typeof language !== "string" || third !== undefined) return sentences;
-  return [...sentences, `Recipes to try: ${commandLine`suggest --base ${base} --task ${task} --language ${language}`}`];
+  const next = commandAfter(input);
+  return next === undefined ? sentences : [...sentences, `Recipes to try: ${next}`];
+}
+
+/** Suggests recipes of two experts; undefined of other numbers. */
+function commandAfter({ base, experts }: Pick<Input, "base" | "experts">): string | undefined {
+  const [task, language, third] = Object.values(experts);
+  if (typeof task !== "string" || typeof language !== "string" || third !== undefined) return undefined;
+  return commandLine`suggest --base ${base} --task ${task} --language ${language}`;
 }
 
 /** Analyses experts, and writes the analysis if `out` is given. The result has the value of every row. */
@@ -124,7 +130,8 @@ export async function analyzeWithRows(
   controls: Controls,
 ): Promise<AnalysisWithRows> {
   const { folder, force } = controls;
-  const to = out === undefined ? undefined : { out: resolve(folder ?? "", out), force, beside };
+  const to =
+    out === undefined ? undefined : { out: resolve(folder ?? "", out), force, beside, next: commandAfter(models) };
   const read = [models.base, ...Object.values(models.experts).filter((source) => typeof source === "string")];
   if (to) {
     await checkAnalysisOutput(

@@ -57,14 +57,15 @@ export const diffVerb: Verb<typeof diffSchema, DiffResult> = {
   },
   terminal: {
     positional: ["a", "b"],
-    groups: { "Output:": ["tensors"] },
+    groups: { Output: ["tensors"] },
     json: ({ notes: _notes, warnings: _warnings, ...found }) => found,
     isFailure: ({ identical }) => !identical,
   },
 };
 
 const tensorTable = (differing: Tensors): Shown => ({
-  ...{ kind: "table", what: "tensor" },
+  kind: "table",
+  what: "tensor",
   columns: ["tensor", ...["differs", "mean |B-A|", "largest", "relative"].map(right)],
   rows: differing.map(({ tensor, differing: count, elements, meanAbsolute, largest, relative }) => [
     tensor,
@@ -101,7 +102,9 @@ function grid(tensors: Tensors): Shown[] {
   return [
     { kind: "table", what: "layer", columns: ["layer", ...parts.map(columnName)].map(right), rows },
     {
-      ...{ kind: "table", what: "tensor", columns: ["outside", right("")] },
+      kind: "table",
+      what: "tensor",
+      columns: ["outside", right("")],
       rows: outside.map((tensor) => [tensor.tensor, cell([tensor])]),
     },
   ];

@@ -87,7 +87,10 @@ export async function tasksOf({ tasks: names, ...input }: Tasks) {
   const { protocols, shots, prompts, tokenize, maxNewTokens, temperature, topP, topK, repeats } = input;
   const notes: string[] = [];
   const tasks = await openTasks(names, {
-    ...{ protocols, shots, prompts, tokenize },
+    protocols,
+    shots,
+    prompts,
+    tokenize,
     // The default is no setting.
     answers: { maxNewTokens, temperature: temperature || undefined, topP, topK, repeats },
     onNote: (note) => notes.push(note),
@@ -137,7 +140,14 @@ export async function openBackend(source: ModelInput | Model, input: BackendInpu
   const { threads, providers, signal, hub, folder, onNote } = input;
   let computed = 0;
   const model = await openModel(source, {
-    ...{ backend: chosen, type, threads, providers, generationConfig, signal, hub, folder },
+    backend: chosen,
+    type,
+    threads,
+    providers,
+    generationConfig,
+    signal,
+    hub,
+    folder,
     onProgress: (progress) => {
       computed = progress.total;
       hub?.onProgress?.(progress);

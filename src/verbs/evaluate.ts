@@ -1,4 +1,4 @@
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { z } from "zod";
 import {
   type Backend,
@@ -46,6 +46,8 @@ const countField = (description: string, unset?: string) =>
     .meta(unset === undefined ? { description } : { description, unset });
 const flag = (description: string) => z.boolean().optional().meta({ description });
 
+const runsCode = <T extends z.ZodType>(field: T): T => field.meta({ runsCode: true });
+
 const { type, providers } = backendFields();
 const { temperature, topK, topP, generationConfig } = samplingFields(0);
 
@@ -80,16 +82,18 @@ export const evalSchema = z.strictObject({
     .meta({ description: "leave items without an answer out of the scores", unset: "they count as wrong" }),
   seed: z.int().min(0).default(0).meta({ description: "seed of the bootstrap, of sampling and of retry delays" }),
   resamples: countField("bootstrap resamples", "1000"),
-  allowCode: flag("run programs that the model writes, in a sandbox"),
-  unsafeCode: flag("run them even if the kernel cannot confine them"),
-  python: z.string().optional().meta({ description: "Python interpreter", unset: "python3 on the PATH" }),
-  codeTimeout: secondsField("timeout of each program", "3"),
+  allowCode: runsCode(flag("run programs that the model writes, in a sandbox")),
+  unsafeCode: runsCode(flag("run them even if the kernel cannot confine them")),
+  python: runsCode(z.string().optional().meta({ description: "Python interpreter", unset: "python3 on the PATH" })),
+  codeTimeout: runsCode(secondsField("timeout of each program", "3")),
   backend: z
     .string()
     .optional()
     .meta({
       description: `backend that runs the model: ${BACKEND_WORDS}`,
       unset: "llama for .gguf files, else engine",
+      // It starts a command.
+      runsCode: "^serve",
     }),
   batch: countField("prompts per batch of the engine", "8"),
   model: z.string().optional().meta({ description: "model name on the server", unset: "<source>, or its only one" }),
@@ -149,6 +153,7 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
     "Score a model on tasks, with confidence intervals and the full name of each protocol. Fields of a task: " +
     "docs/evaluate-and-compare.md.",
   schema: evalSchema,
+  shown: ["limit"],
   fetch: "files",
   options: { resume: "resume an interrupted evaluation in `out`", threads: "all cores" },
   run: ({ source, ...input }, controls) => evaluateSource(source as ModelInput, input, controls as EvaluateControls),
@@ -169,12 +174,15 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
     },
     show: (loaded) => [
       {
-        ...{ kind: "table", what: "task", title: "" },
+        kind: "table",
+        what: "task",
+        title: "",
         columns: ["task", "protocol", right("shots"), right("items")],
         rows: planned(loaded).map(({ task, protocol, shots, items }) => [task, protocol, String(shots), String(items)]),
       },
       {
-        ...{ kind: "text", isTight: true },
+        kind: "text",
+        isTight: true,
         lines: planned(loaded).flatMap(({ task, notes }) => notes.map((note) => `${task}: ${note}`)),
       },
     ],
@@ -183,20 +191,22 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
   terminal: {
     positional: ["source"],
     groups: {
-      "Tasks:": ["tasks", "list", "protocols", "shots", "limit", "prompts", "data", "tokenize"],
-      "Sampling:": ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "repeats"],
-      "Output:": ["out", "resume", "dryRun", "skipUnanswered", "show", "format", "seed", "resamples"],
+      Tasks: ["tasks", "list", "protocols", "shots", "limit", "prompts", "data", "tokenize"],
+      Sampling: ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "repeats"],
+      Output: ["out", "resume", "dryRun", "skipUnanswered", "show", "format", "seed", "resamples"],
       "Model-written programs (MBPP):": ["allowCode", "unsafeCode", "python", "codeTimeout"],
-      "Backend:": [
+      Backend: [
         ...["backend", "batch", "model", "tokenizer", "concurrency", "timeout", "retries", "startTimeout"],
         ...["apiKeyEnv", "templateVariables"],
       ],
-      "Engine:": ["threads", "type", "providers"],
+      Engine: ["threads", "type", "providers"],
     },
     flags: {
       ...MODEL_FLAGS,
       tasks: {
-        ...{ short: "t", value: "names", read: "list" },
+        short: "t",
+        value: "names",
+        read: "list",
         help: "comma-separated tasks: mgsm_sw, a suite such as paper, or a .yaml file",
       },
       protocols: { flag: "protocol", value: "names", read: "list" },
@@ -219,7 +229,11 @@ export const evalVerb: Verb<typeof evalSchema, EvaluateResult, EvaluateProgress,
 
 const planned = (loaded: readonly LoadedTask[]) =>
   loaded.map(({ task, items, notes }) => ({
-    ...{ task: task.name, protocol: protocolId(task.protocol), shots: task.shots, items: items.length, notes },
+    task: task.name,
+    protocol: protocolId(task.protocol),
+    shots: task.shots,
+    items: items.length,
+    notes,
   }));
 
 type Located = Pick<Input, "out" | "data" | "prompts" | "tokenizer" | "tasks">;
@@ -230,7 +244,7 @@ function resolved<I extends Partial<Located>>(input: I, folder: string | undefin
   const paths = (["out", "data", "prompts", "tokenizer"] as const).flatMap((field) =>
     input[field] === undefined ? [] : [[field, resolve(folder, input[field])]],
   );
-  const tasks = input.tasks?.map((task) => (/\.ya?ml$/i.test(task) ? join(resolve(folder), task) : task));
+  const tasks = input.tasks?.map((task) => (/\.ya?ml$/i.test(task) ? resolve(folder, task) : task));
   return { ...input, ...Object.fromEntries(paths), ...(tasks ? { tasks } : {}) };
 }
 
@@ -281,7 +295,17 @@ async function evaluateSource(
   const found = await evaluateTasks(
     tasks,
     {
-      ...{ out, resume, limit, seed, resamples, skipUnanswered, allowCode, unsafeCode, python, signal, onSample },
+      out,
+      resume,
+      limit,
+      seed,
+      resamples,
+      skipUnanswered,
+      allowCode,
+      unsafeCode,
+      python,
+      signal,
+      onSample,
       source: name ?? (typeof source === "string" ? source : undefined),
       data: taskData(input.data, onNote),
       opensModel: opensModel(source, input),
@@ -302,7 +326,10 @@ async function evaluateSource(
   );
   const unscored = results.tasks.filter(({ problems }) => problems.unscored > 0);
   return {
-    ...{ scores, results, samples: Object.fromEntries(samples), failed },
+    scores,
+    results,
+    samples: Object.fromEntries(samples),
+    failed,
     notes: [...notes, ...found.notes, ...scoreNotes(results)],
     warnings: [
       ...unscored.map(({ task, problems, items, answers }) => {

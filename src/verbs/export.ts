@@ -69,6 +69,7 @@ export const exportVerb: Verb<typeof exportSchema, ExportResult, Progress, Plann
     "Write a model or a recipe as a GGUF file for llama.cpp, as an ONNX folder for transformers.js, or as a folder for " +
     "transformers. A recipe is merged while it is written, without a merged model on disk.",
   schema: exportSchema,
+  shown: ["format", "type"],
   fetch: "stream",
   options: {
     threads: "physical cores",
@@ -109,7 +110,7 @@ export const exportVerb: Verb<typeof exportSchema, ExportResult, Progress, Plann
   },
   terminal: {
     positional: ["source"],
-    groups: { "Output:": ["format", "type", "tensorTypes", "out", "dryRun", "ollama", "resume", "force"] },
+    groups: { Output: ["format", "type", "tensorTypes", "out", "dryRun", "ollama", "resume", "force"] },
     flags: {
       format: { value: "format" },
       type: { value: "type" },
@@ -125,7 +126,11 @@ export const exportVerb: Verb<typeof exportSchema, ExportResult, Progress, Plann
 
 const summaryOf = ({ identity, digest, type, bytes, encodings, notes }: PlannedExport) => ({
   ...identity,
-  ...{ digest, type, bytes, encodings, notes },
+  digest,
+  type,
+  bytes,
+  encodings,
+  notes,
 });
 
 /** Plans an export. Reads headers. */
@@ -167,8 +172,13 @@ async function planFolder(
     encodings[encoding] = { tensors: tensors + 1, bytes: bytes + size };
   }
   return {
-    ...{ name: sources.map(({ name }) => name).join(", "), type: dtype, target: `transformers (${architecture})` },
-    ...{ identity: { architecture }, digest: digestOfJson(plan.toJSON()), bytes: summary.bytesToWrite, encodings },
+    name: sources.map(({ name }) => name).join(", "),
+    type: dtype,
+    target: `transformers (${architecture})`,
+    identity: { architecture },
+    digest: digestOfJson(plan.toJSON()),
+    bytes: summary.bytesToWrite,
+    encodings,
     notes,
     tensors: steps.map(({ tensor, shape, dtype: encoding }) => ({ name: tensor, shape, encoding })),
     async write(work) {

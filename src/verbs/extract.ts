@@ -103,9 +103,9 @@ export const extractVerb: Verb<typeof extractSchema, ExtractResult, Progress, Ex
   },
   terminal: {
     groups: {
-      "Models:": ["base", "model"],
-      "Adapter:": ["rank", "energy", "linearOnly", "include", "exclude", "embedLora", "saveModules", "seed"],
-      "Output:": ["out", "dryRun", "force", "push"],
+      Models: ["base", "model"],
+      Adapter: ["rank", "energy", "linearOnly", "include", "exclude", "embedLora", "saveModules", "seed"],
+      Output: ["out", "dryRun", "force", "push"],
     },
     flags: {
       energy: { value: "share" },

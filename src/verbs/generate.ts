@@ -75,6 +75,7 @@ export const generateVerb: Verb<typeof generateSchema, GenerateResult> = {
     "Generate text from prompts. A recipe needs no merge first: copied tensors are read in place, averaged ones are " +
     "computed and kept for the next run (see layergraft cache). The answer to a single prompt is streamed.",
   schema: generateSchema,
+  shown: ["prompts", "chat", "system"],
   fetch: "files",
   options: { threads: "all cores" },
   streams: true,
@@ -93,16 +94,19 @@ export const generateVerb: Verb<typeof generateSchema, GenerateResult> = {
   terminal: {
     positional: ["source"],
     groups: {
-      "Prompt:": ["prompts", "ids", "chat", "system", "bos", "batch", "templateVariables"],
-      "Sampling:": ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "seed", "stop"],
-      "Engine:": ["backend", "threads", "type", "providers"],
+      Prompt: ["prompts", "ids", "chat", "system", "bos", "batch", "templateVariables"],
+      Sampling: ["maxNewTokens", "temperature", "topK", "topP", "generationConfig", "seed", "stop"],
+      Engine: ["backend", "threads", "type", "providers"],
     },
     flags: {
       ...MODEL_FLAGS,
       prompts: {
-        ...{ flag: "prompt", short: "p", value: "text..." },
+        flag: "prompt",
+        short: "p",
+        value: "text...",
         file: {
-          ...{ flag: "prompts", read: "prompts" },
+          flag: "prompts",
+          read: "prompts",
           help: "file of prompts: .json, .jsonl or one per line; - for stdin",
         },
       },
@@ -167,7 +171,14 @@ async function answerAll(
   const found = await engine.generate(
     prompts.map(({ tokens }) => tokens),
     {
-      ...{ maxNewTokens, temperature, topK, topP, seed, stop, batch, signal },
+      maxNewTokens,
+      temperature,
+      topK,
+      topP,
+      seed,
+      stop,
+      batch,
+      signal,
       // Texts need a tokenizer, which prompts of tokens do not.
       onText: texts.length > 0 ? onPart : undefined,
       onDone(prompt, answer) {

@@ -6,6 +6,7 @@ export {
   type ExplainResult,
   explain,
 } from "./checkpoints.js";
+export { type CompareResult, compare } from "./compare.js";
 export { type DiffOptions, type DiffResult, diff } from "./diff.js";
 export {
   type EvaluateOptions,
@@ -19,6 +20,7 @@ export { type ExtractOptions, type ExtractResult, extract } from "./extract.js";
 export { type AnswerOptions, type GeneratedAnswer, type GenerateResult, generate } from "./generate.js";
 export type {
   AnalyzeInput,
+  CompareInput,
   DiffInput,
   EvalInput,
   ExportInput,

@@ -4,6 +4,7 @@ import type { z } from "zod";
 import type { AsWritten } from "../kit/settings/index.js";
 import type { RecipeInput } from "../merge/index.js";
 import type { analyzeSchema } from "./analyze.js";
+import type { compareSchema } from "./compare.js";
 import type { diffSchema } from "./diff.js";
 import type { evalSchema } from "./evaluate.js";
 import type { exportSchema } from "./export.js";
@@ -60,6 +61,9 @@ export type GenerateInput = AsWritten<z.input<typeof generateSchema>>;
 export type ScoreInput = AsWritten<z.input<typeof scoreSchema>>;
 /** What `eval` takes. */
 export type EvalInput = AsWritten<z.input<typeof evalSchema>>;
+
+/** What `compare` takes. */
+export type CompareInput = AsWritten<z.input<typeof compareSchema>>;
 
 /** What `merge` takes. */
 export type MergeInput = AsWritten<z.input<typeof mergeSchema>>;

@@ -64,7 +64,8 @@ export const inspectVerb: Verb<typeof inspectSchema, InspectResult> = {
       { kind: "text", lines: [inspection.name], tone: "bold" },
       { kind: "text", lines, isTight: true },
       {
-        ...{ kind: "table", what: "part" },
+        kind: "table",
+        what: "part",
         columns: ["part", "layers", right("tensors"), right("parameters"), "shape", "dtype"],
         rows: parts.map(({ part, layers, tensors, parameters, shapes, dtypes }) => [
           part,
@@ -80,7 +81,7 @@ export const inspectVerb: Verb<typeof inspectSchema, InspectResult> = {
   },
   terminal: {
     positional: ["source"],
-    groups: { "Options:": ["download"], "Output:": ["tensors"] },
+    groups: { Options: ["download"], Output: ["tensors"] },
     json: ({ allTensors, warnings: _, ...inspection }, _seconds, { tensors }) => ({
       ...inspection,
       ...(tensors ? { tensors: allTensors } : {}),

@@ -37,7 +37,8 @@ export const measureVerb: Verb<typeof measureSchema, MeasureResult> = {
   async run({ model, on: texts, ...input }, controls) {
     const { measureStatistics } = await import("../engine/index.js");
     const summary = await measureStatistics(model as Parameters<typeof measureStatistics>[0], {
-      ...{ ...input, texts },
+      ...input,
+      texts,
       ...controls,
     });
     return { ...summary, notes: [], warnings: [] };
@@ -45,7 +46,7 @@ export const measureVerb: Verb<typeof measureSchema, MeasureResult> = {
   show: () => [],
   terminal: {
     positional: ["model"],
-    groups: { "Options:": ["kind", "on", "samples", "length", "seed"], "Output:": ["out", "force"] },
+    groups: { Options: ["kind", "on", "samples", "length", "seed"], Output: ["out", "force"] },
     flags: { kind: { value: "kind" }, on: { value: "file", read: "texts", help: "text file, one text per line" } },
     waitsFor: "this text",
     json: ({ notes: _notes, warnings: _warnings, ...summary }) => summary,

@@ -14,7 +14,7 @@ export const routingTexts = z
 export const ROUTING_FLAG: FlagSpelling = {
   value: "file",
   read: "texts",
-  help: "text file for a dry run, one text per line (4 to 1000): also measure how a mixture would route them",
+  help: "text file for a dry run, one text per line (4 to 1000): measure how a mixture would route them, too",
 };
 
 /** Texts were given, and whether anything was measured on them: not of models without experts, or of one model. */

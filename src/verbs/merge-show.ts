@@ -25,7 +25,8 @@ export function showPlan(
   return [
     { kind: "text", tone: "bold", lines: [method.headline(recipe)] },
     {
-      ...{ kind: "text", isTight: true },
+      kind: "text",
+      isTight: true,
       lines: [
         `${plan.architecture}, ${plan.layers} layers, ${formatCount(summary.parameters)} parameters`,
         ...plan.sources.map(({ id, name }) => `  ${id.padEnd(widest)}  ${name}`),
@@ -129,7 +130,9 @@ export function showEvaluation({ models, verdicts }: MergeEvaluation): Shown[] {
   });
   return [
     {
-      ...{ kind: "table", what: "model", title: "" },
+      kind: "table",
+      what: "model",
+      title: "",
       columns: ["model", ...[...tasks, ...(hasSeveral ? ["average"] : [])].map(right)],
       rows: models.map(({ id, scores, average }) => [
         id,

@@ -1,20 +1,20 @@
 // What follows a merge: it is evaluated beside the models that it is of, and exported. What can be refused is refused before the
 // merge is written; what is there of an earlier call is kept.
 import { rm, stat } from "node:fs/promises";
-import { join } from "node:path";
-import { compareFinding } from "../evaluate/findings/index.js";
-import { compareResults, comparisonNotes, loadTasks, type ResultsComparison } from "../evaluate/index.js";
+import { join, resolve } from "node:path";
+import { compareResults, comparisonNotes, loadTasks } from "../evaluate/index.js";
 import type { Task } from "../evaluate/tasks/index.js";
 import type { FileType } from "../export/index.js";
-import { findingText } from "../figures/index.js";
 import { exists } from "../kit/files/index.js";
 import { OutputError, usageError } from "../kit/index.js";
 import { formatBytes, plural } from "../kit/printing/index.js";
 import type { PlanSource } from "../merge/index.js";
+import { writeCardFindings } from "../merge/output/index.js";
 import { type EvaluateResult, evaluate, type TaskScore } from "./evaluate.js";
 import { taskData, tasksOf } from "./evaluate-run.js";
 import { exportModel, planExport } from "./export.js";
 import type { MergeEvaluation, MergeExport } from "./merge.js";
+import { mergeFindings } from "./merge-findings.js";
 import { chooseFor } from "./model.js";
 import type { MergePlan } from "./plan-merge.js";
 import type { Controls } from "./verb.js";
@@ -71,7 +71,7 @@ export async function prepareStages(
   let tasks: readonly Task[] = [];
   if (names !== undefined) {
     const located =
-      folder === undefined ? names : names.map((name) => (/\.ya?ml$/i.test(name) ? join(folder, name) : name));
+      folder === undefined ? names : names.map((name) => (/\.ya?ml$/i.test(name) ? resolve(folder, name) : name));
     ({ tasks } = await tasksOf({ tasks: located }));
     const program = tasks.find(({ executes }) => executes);
     if (program)
@@ -89,7 +89,7 @@ export async function prepareStages(
   return {
     lines,
     async run() {
-      const evaluation = names && (await evaluated(parents, tasks, names, limit, out, controls));
+      const evaluation = names && (await evaluated(plan.recipe.method, parents, tasks, names, limit, out, controls));
       const exported = type === undefined ? undefined : await exportTo(file, out, type as FileType, controls);
       return {
         ...(evaluation ? { evaluation } : {}),
@@ -102,6 +102,7 @@ export async function prepareStages(
 }
 
 async function evaluated(
+  method: string,
   parents: readonly PlanSource[],
   tasks: readonly Task[],
   names: readonly string[],
@@ -115,8 +116,15 @@ async function evaluated(
   for (const { id, source } of models) {
     const report = onProgress as Controls["onProgress"];
     const options = {
-      ...{ tasks: names, limit, out: place(id), resume: true, name: id, hub: { ...hub, fetch: "files" as const } },
-      ...{ signal, folder, onNote },
+      tasks: names,
+      limit,
+      out: place(id),
+      resume: true,
+      name: id,
+      hub: { ...hub, fetch: "files" as const },
+      signal,
+      folder,
+      onNote,
       onProgress: ({ phase, ...progress }: Parameters<NonNullable<typeof report>>[0]) =>
         report?.({ ...progress, phase: `${id}: ${phase}` }),
     };
@@ -132,15 +140,18 @@ async function evaluated(
     });
   }
   const comparison = await compareResults({ results: models.map(({ id }) => place(id)) });
+  const found = mergeFindings(
+    { method, names: parents.map(({ name }) => name), models: results, comparison },
+    tasks.map(({ name, title }) => ({ name, title })),
+  );
+  await writeCardFindings(out, found);
   const [own, ...others] = results.map(({ average }) => average);
   const best = Math.max(...others);
   return {
-    ...{ folder: `${out}.eval`, models: results, comparison },
-    verdicts: verdictsOf(
-      comparison,
-      models.map(({ id }) => id),
-      tasks.length > 1,
-    ),
+    folder: `${out}.eval`,
+    models: results,
+    comparison,
+    verdicts: found.map(({ title, verdict }) => (tasks.length > 1 ? `${title}: ${verdict}` : verdict)),
     isWorse: others.length > 0 && (own ?? 0) < best,
   };
 }
@@ -176,16 +187,6 @@ export function averageOf(
     return Number.isFinite(value) ? value / (scale === "points" ? 100 : 1) : 0;
   });
   return shares.reduce((sum, share) => sum + share, 0) / Math.max(1, shares.length);
-}
-
-function verdictsOf({ tasks }: ResultsComparison, names: readonly string[], hasSeveral: boolean): string[] {
-  return tasks.flatMap(({ task, comparisons }) => {
-    const main = comparisons.filter(({ metric }) => metric === comparisons[0]?.metric);
-    return main.map((one) => {
-      const verdict = findingText(compareFinding(one, [`the ${MERGE}`, names[one.method] ?? ""]));
-      return hasSeveral ? `${task}: ${verdict}` : verdict;
-    });
-  });
 }
 
 async function exportTo(file: string, source: string, type: FileType, controls: Controls<never, never>) {

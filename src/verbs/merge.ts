@@ -136,6 +136,8 @@ export interface MergeExport {
 /** A merged model that was written. */
 export interface MergeResult extends ExecuteResult, Noted {
   readonly summary: PlanSummary;
+  /** Seconds that planning and writing took, without what follows the merge. */
+  readonly seconds: number;
   /** With `eval`: the scores of the merge and of the models that it is of. */
   readonly evaluation?: MergeEvaluation;
   /** With `export`: the file. */
@@ -205,6 +207,7 @@ function mergingVerb<Schema extends z.ZodObject>({
   const verb: Verb<Schema, MergeResult, Progress, PlannedMerge> = {
     ...own,
     schema,
+    shown: Object.values(groups).flat(),
     closed: Object.keys(schema.shape).filter((field) => !open.includes(field)),
     // Recipes fill in their own defaults.
     asGiven: true,
@@ -216,6 +219,7 @@ function mergingVerb<Schema extends z.ZodObject>({
       force: "replace an existing output or interrupted run",
     },
     async run(given, controls) {
+      const start = performance.now();
       const input = given as Input;
       if (input.on !== undefined) throw RecipeError.at({ field: "on" }, "on: is for a dry run, which writes nothing");
       const { force, threads, memory, signal, onProgress, onPlan } = controls;
@@ -235,12 +239,13 @@ function mergingVerb<Schema extends z.ZodObject>({
       const stages = await stagesOf(first, input, out, planning);
       onPlan?.({ ...first, following: stages?.lines ?? [] });
       const written = await plan.write({ ...execution, threads, memory, signal, onProgress });
+      const seconds = (performance.now() - start) / 1000;
       const followed = await stages?.run();
       const data = plan.toJSON();
       const isOwned = data.measurements.some(({ kind }) => kind === "ownership") && !written.alreadyComplete;
       return {
         ...written,
-        summary: plan.summary,
+        ...{ summary: plan.summary, seconds },
         ...(isOwned
           ? { ownership: named(measuredOwnership(data, new Map(Object.entries(written.measured))), data) }
           : {}),
@@ -255,13 +260,13 @@ function mergingVerb<Schema extends z.ZodObject>({
         warnings: [...warnings, ...written.warnings, ...(followed?.warnings ?? [])],
       };
     },
-    show: (result, input, seconds) => [
+    show: (result, input) => [
       ...(result.ownership ? ([{ kind: "strip", layers: result.ownership }] as const) : []),
       ...(result.evaluation ? showEvaluation(result.evaluation) : []),
       {
         kind: "text",
         lines: [
-          wroteLine(result, result.summary, (input as Input).out, seconds),
+          wroteLine(result, result.summary, (input as Input).out, result.seconds),
           ...(result.exported ? [`Wrote ${result.exported.out}: ${formatBytes(result.exported.bytes)}`] : []),
         ],
       },
@@ -291,11 +296,11 @@ function mergingVerb<Schema extends z.ZodObject>({
     },
     terminal: {
       ...(positional ? { positional } : {}),
-      groups: { ...groups, "Output:": OUTPUT_FLAGS, "Then:": STAGE_FLAGS, ...after },
+      groups: { ...groups, Output: OUTPUT_FLAGS, Then: STAGE_FLAGS, ...after },
       flags: { ...FLAGS, ...flags },
       writes: "the model",
       plansFirst: true,
-      json: ({ summary, ...result }, seconds) => ({ ...result, seconds, summary }),
+      json: ({ summary, ...result }) => ({ ...result, summary }),
       closing: ({ alreadyComplete }, given) => {
         const { out, allowCode } = given as Input & { allowCode?: boolean };
         return [
@@ -366,7 +371,10 @@ export const mergeSchema = z.strictObject({
   recipe: sourceField("recipe, or its file (YAML)"),
   ...writeFields,
   seed: z.int().min(0).optional().meta({ description: "seed of every method in the file that makes random choices" }),
-  allowCode: flag("run a file that the recipe names as its method"),
+  allowCode: z
+    .boolean()
+    .optional()
+    .meta({ description: "run a file that the recipe names as its method", runsCode: true }),
   asMergekit: flag("ignore in a mergekit file what mergekit ignores, with a note"),
 });
 
@@ -379,7 +387,7 @@ export const mergeVerb = mergingVerb({
   schema: mergeSchema,
   positional: ["recipe", "out"],
   groups: {},
-  after: { "Recipe:": ["allowCode", "asMergekit"] },
+  after: { Recipe: ["allowCode", "asMergekit"] },
   // A recipe that is a file has flags for fields of the output alone.
   says: [...OUTPUT],
   plan({ recipe, seed, allowCode, asMergekit, ...input }, { hub, folder, signal }) {

@@ -107,7 +107,11 @@ export async function withModel<T>(
   const start = performance.now();
   let computed = 0;
   const model = await openModel(source, {
-    ...{ ...options, folder, hub, threads, signal },
+    ...options,
+    folder,
+    hub,
+    threads,
+    signal,
     onProgress: (progress) => {
       computed = progress.total;
       onProgress?.(progress);

@@ -49,13 +49,15 @@ export const neuronsVerb: Verb<typeof neuronsSchema, NeuronsResult> = {
         lines: [`${chosen.length} of ${neurons} neurons, active at more than ${percent}% of a language's tokens:`],
       },
       {
-        ...{ kind: "table", what: "layer", columns: ["layer", ...languages] },
+        kind: "table",
+        what: "layer",
+        columns: ["layer", ...languages],
         rows: [...Array.from({ length: layers }, (_, layer) => rowOf(layer)), ["all", ...numbersOf(chosen)]],
       },
     ];
   },
   terminal: {
-    groups: { "Options:": ["language", "share"] },
+    groups: { Options: ["language", "share"] },
     flags: {
       language: { value: "name=folder", help: "activations on texts of a language; give two or more" },
       share: { value: "share" },

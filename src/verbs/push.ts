@@ -27,6 +27,7 @@ export const pushVerb: Verb<typeof pushSchema, PushResult> = {
     "are there already are not sent again, so repeat an interrupted push to finish it. Needs a token with write " +
     "access, except with `dryRun`: HF_TOKEN, or the one that hf auth login stores.",
   schema: pushSchema,
+  shown: ["private"],
   fetch: "headers",
   options: {},
   async run({ source, ...input }, { folder, signal, onProgress }) {
@@ -42,7 +43,7 @@ export const pushVerb: Verb<typeof pushSchema, PushResult> = {
   show: (result) => [{ kind: "text", lines: pushLines(result) }],
   terminal: {
     positional: ["source", "name"],
-    groups: { "Repository:": ["private", "branch", "message", "dryRun"] },
+    groups: { Repository: ["private", "branch", "message", "dryRun"] },
     flags: {
       source: { value: "folder" },
       name: { value: "org/name" },

@@ -8,8 +8,8 @@ export const revertVerb = methodVerb("revert", {
     "Reset layers, parts or little-changed rows of an expert to the base it was fine-tuned from (Bandarkar et al., arXiv " +
     "2410.01335, section 3.3). Prints the share of parameters that stay the expert's.",
   groups: {
-    "Models:": ["expert", "base"],
-    "Selection:": ["layers", "parts", "rows_below", "rows", "keep_share", "from", "keep"],
+    Models: ["expert", "base"],
+    Selection: ["layers", "parts", "rows_below", "rows", "keep_share", "from", "keep"],
   },
 });
 

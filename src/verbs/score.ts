@@ -69,7 +69,8 @@ export const scoreVerb: Verb<typeof scoreSchema, ScoreResult> = {
       ...(ids
         ? { logprobs: await scoreIds(engine, ids, input, controls) }
         : await scorePrompt(engine, input, controls)),
-      ...{ notes, warnings: [] },
+      notes,
+      warnings: [],
     }));
   },
   show({ logprobs, continuations, next }) {
@@ -85,8 +86,8 @@ export const scoreVerb: Verb<typeof scoreSchema, ScoreResult> = {
   terminal: {
     positional: ["source"],
     groups: {
-      "Text:": ["ids", "prompt", "continuations", "top", "bos", "batch"],
-      "Engine:": ["backend", "threads", "type", "providers"],
+      Text: ["ids", "prompt", "continuations", "top", "bos", "batch"],
+      Engine: ["backend", "threads", "type", "providers"],
     },
     flags: {
       ...MODEL_FLAGS,
@@ -141,7 +142,8 @@ async function scorePrompt(
 }
 
 const continuationTable = (scores: NonNullable<ScoreResult["continuations"]>): Shown => ({
-  ...{ kind: "table", what: "continuation" },
+  kind: "table",
+  what: "continuation",
   columns: ["continuation", right("log-probability"), right("tokens"), "most likely"],
   rows: scores.map(({ text, logprob, tokens, greedy }) => [
     ...[JSON.stringify(text), logprob.toFixed(4), `${tokens.length}`],
@@ -150,7 +152,8 @@ const continuationTable = (scores: NonNullable<ScoreResult["continuations"]>): S
 });
 
 const nextTable = (next: readonly NextToken[]): Shown => ({
-  ...{ kind: "table", what: "token" },
+  kind: "table",
+  what: "token",
   columns: ["next", ...["id", "log-probability", "probability"].map(right)],
   rows: next.map(({ id, text, logprob }) => [
     ...[JSON.stringify(text), `${id}`, logprob.toFixed(4)],

@@ -5,7 +5,7 @@ import { callVerb } from "./verb.js";
 /** An average of models, as a verb. */
 export const soupVerb = methodVerb("soup", {
   description: "Average models tensor by tensor: equally, with weights, or by the inverse magnitude of their change.",
-  groups: { "Models:": ["models", "base", "weights"] },
+  groups: { Models: ["models", "base", "weights"] },
   flags: {
     models: { flag: "model", value: "source[=weight]", read: "weighted", help: "model to average; repeatable" },
   },

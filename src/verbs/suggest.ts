@@ -83,9 +83,9 @@ export const suggestVerb: Verb<typeof suggestSchema, SuggestResult> = {
   ],
   terminal: {
     groups: {
-      "Models:": ["base", "task", "language"],
-      "Suggestions:": ["tau", "alpha", "vocabulary", "on"],
-      "Output:": ["out", "force"],
+      Models: ["base", "task", "language"],
+      Suggestions: ["tau", "alpha", "vocabulary", "on"],
+      Output: ["out", "force"],
     },
     flags: {
       tau: { value: "share" },

@@ -13,8 +13,8 @@ export const swapVerb = methodVerb("swap", {
     "the tensors outside the layers (Bandarkar et al., arXiv 2410.01335). A source is a folder, FOLDER+ADAPTER with " +
     "a PEFT LoRA adapter, or a model on the Hugging Face hub (org/model).",
   groups: {
-    "Models:": ["task", "language", "base"],
-    "Layers:": [
+    Models: ["task", "language", "base"],
+    Layers: [
       ...["bottom", "top", "bottom_transition", "top_transition", "preset"],
       ...["layers", "weights", "outside", "parts"],
     ],

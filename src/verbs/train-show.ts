@@ -45,7 +45,9 @@ export function showPlan(prepared: TrainPlan, run: Run): Shown[] {
     ...streams.flatMap(({ name, counts }): Shown[] => [
       ...(streams.length > 1 ? [text([`stream ${name}:`])] : []),
       {
-        ...{ kind: "table", what: "set", isTight: true },
+        kind: "table",
+        what: "set",
+        isTight: true,
         columns: ["set", ...COUNT_COLUMNS.map(right)],
         rows: counts.map(countRow),
       },

@@ -63,7 +63,9 @@ export const trainVerb: Verb<typeof runSchema, TrainResult, TrainProgress, Train
     const at = placed(run, controls);
     const result = await trainRun({
       ...at,
-      ...{ resume, force, say },
+      resume,
+      force,
+      say,
       onRead: hub.onProgress,
       onReady: (prepared) => onPlan?.(expecting(prepared, controls)),
       onResume: ({ step, steps }) =>
@@ -92,18 +94,18 @@ export const trainVerb: Verb<typeof runSchema, TrainResult, TrainProgress, Train
     positional: ["run"],
     least: ["base", "data", "out"],
     groups: {
-      "Run:": ["dryRun", "preview", "resume", "force", "push"],
+      Run: ["dryRun", "preview", "resume", "force", "push"],
       "PyTorch (TRL):": ["engine", "gpus", "machines", "precision"],
-      "Model and data:": ["*"],
-      "LoRA:": ["lora"],
-      "Batches and length:": [
+      "Model and data": ["*"],
+      LoRA: ["lora"],
+      "Batches and length": [
         ...["sequence_length", "packing", "loss_on", "batch", "accumulation", "steps", "epochs", "samples"],
       ],
       "Optimizer (AdamW):": ["optimizer"],
       "Learning-rate schedule:": ["schedule"],
-      "Checkpoints:": ["checkpoints", "save_dtype"],
+      Checkpoints: ["checkpoints", "save_dtype"],
       "Held-out data:": ["holdout", "early_stopping"],
-      "General:": ["seed", "threads"],
+      General: ["seed", "threads"],
     },
     waitsFor: "this step",
     detail: ({ loss, holdoutLoss, learningRate, gradientNorm, tokensPerSecond }) =>

@@ -10,7 +10,7 @@ export const transplantVerb = methodVerb("transplant", {
     "other model's embedding (arXiv 2506.06607).",
   positional: ["task"],
   groups: {
-    "Options:": ["tokenizer", "approximation_method", "k", "cosine_similarity", "subword_method", "magikarp"],
+    Options: ["tokenizer", "approximation_method", "k", "cosine_similarity", "subword_method", "magikarp"],
   },
   flags: { task: { flag: "model", help: "model that gets the tokenizer" } },
 });

@@ -70,6 +70,8 @@ export interface Planning<Input, Planned> {
   json?(planned: Planned, input: Input): unknown;
   /** Lines on stderr at the end. */
   closing?(planned: Planned, input: Input): readonly string[];
+  /** Throws what keeps the plan from being carried out, after it is printed. */
+  refuse?(planned: Planned, input: Input): void;
 }
 
 /** A file that has the input of a verb. Flags are called as its fields, have values as text, and override it. */
@@ -104,6 +106,8 @@ export interface Verb<
   readonly schema: Schema;
   /** Fields whose parts are no fields of their own in flags, forms and tables. Default: all. */
   readonly closed?: readonly string[];
+  /** Optional fields that a form shows at once; the others are folded away by group. Default: those of the first group, or of none. */
+  readonly shown?: readonly string[];
   /** Checks an input. Default: by the schema. */
   check?(input: unknown): z.output<Schema>;
   /** Whether an input is passed on as it was given, as another schema fills in its defaults. */
@@ -122,9 +126,15 @@ export interface Verb<
   readonly terminal: Terminal<z.output<Schema>, Result, P>;
 }
 
-/** What only the command line needs of a verb. Its words, and those of help and notes, have fields in backticks, for their flags. */
+/** What a command that is no verb takes: it holds a conversation, or runs until it is stopped. */
+export interface Takes<Schema extends z.ZodObject = z.ZodObject>
+  extends Pick<Verb<Schema>, "name" | "description" | "schema" | "options"> {
+  readonly terminal: Pick<Verb["terminal"], "positional" | "groups" | "flags">;
+}
+
+/** What the command line needs of a verb. Its words, and those of help and notes, have fields in backticks, for their flags. */
 export interface Terminal<Input = unknown, Result = unknown, P = Progress> {
-  /** The flags by the title of their group in the help: fields, names of `WorkOptions`, `dryRun` and `push`. */
+  /** The flags by the title of their group in the help and in forms: fields, names of `WorkOptions`, `dryRun` and `push`; `*`: all others. */
   readonly groups: Readonly<Record<string, readonly string[]>>;
   /** Where a flag or an argument differs from its field. */
   readonly flags?: Readonly<Record<string, FlagSpelling>>;
@@ -174,14 +184,25 @@ export interface FlagSpelling {
   readonly help?: string;
 }
 
-/** Names of the options that do not belong into an input. */
-const OPTIONS = ["signal", "onProgress", "onNote", "folder", "hub", "threads", "memory", "force", "resume"];
+/** What options are in flags, and for programs in other languages; a verb's own words follow the description. */
+export const OPTION_FIELDS: Readonly<Record<keyof WorkOptions | "folder", Pick<SchemaField, "type" | "description">>> =
+  {
+    threads: { type: "whole number", description: "threads to use" },
+    memory: { type: "whole number", description: "memory limit for buffers" },
+    force: { type: "true or false", description: "" },
+    resume: { type: "true or false", description: "" },
+    folder: { type: "folder", description: "folder that relative paths start from" },
+  };
 
-type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven">;
+/** Names of the options that do not belong into an input. */
+const OPTIONS = ["signal", "onProgress", "onNote", "hub", ...Object.keys(OPTION_FIELDS)];
+
+type Checkable<Schema extends z.ZodObject> = Pick<Verb<Schema>, "name" | "schema" | "check" | "asGiven"> &
+  Partial<Pick<Verb<Schema>, "function">>;
 
 /** A verb's input, checked. @throws RecipeError with every problem */
 export function checkInput<Schema extends z.ZodObject>(
-  { name, schema, check: own, asGiven }: Checkable<Schema>,
+  { name, function: called = name, schema, check: own, asGiven }: Checkable<Schema>,
   input: unknown,
 ): z.output<Schema> {
   if (own) return own(input);
@@ -196,7 +217,7 @@ export function checkInput<Schema extends z.ZodObject>(
       ),
     };
   };
-  const checked = checkSettings(input, { kind: `input of ${name}`, check });
+  const checked = checkSettings(input, { kind: `input of ${called}`, check });
   return asGiven ? (input as z.output<Schema>) : checked;
 }
 
@@ -217,19 +238,18 @@ export function withHub<O extends VerbOptions<never> & WorkOptions>({ fetch }: P
   return { ...options, hub: options.hub ?? { fetch, signal: options.signal } };
 }
 
-/** A verb as a function of the library. */
-export const verbFunction =
-  <Schema extends z.ZodObject, Result extends Noted, P extends Progress>(verb: Verb<Schema, Result, P>) =>
-  (input: z.input<Schema>, options: VerbOptions<P> & WorkOptions = {}): Promise<Result> =>
-    callVerb(verb, input, options);
+/** By their verb, as reading a schema of training data takes 30 ms. */
+const fieldsOf = new WeakMap<object, readonly SchemaField[]>();
 
 /** The fields that a verb takes, for flags, forms and tables, in the order of the schema. */
-export function verbFields({
-  schema,
-  closed = Object.keys(schema.shape),
-}: Pick<Verb, "schema" | "closed">): SchemaField[] {
+export function verbFields(verb: Pick<Verb, "schema" | "closed">): readonly SchemaField[] {
+  const known = fieldsOf.get(verb);
+  if (known) return known;
+  const { schema, closed = Object.keys(schema.shape) } = verb;
   const fields = schemaFields(schema, { closed });
-  return fields.filter(({ name }) => !fields.some((other) => other.name.startsWith(`${name}.`)));
+  const found = fields.filter(({ name }) => !fields.some((other) => other.name.startsWith(`${name}.`)));
+  fieldsOf.set(verb, found);
+  return found;
 }
 
 /** What a verb takes, as JSON Schema (draft 2020-12). */

@@ -29,11 +29,14 @@ const SHARE = "must be a number above 0 and at most 1";
 
 export const verifySchema = z.strictObject({
   model: namedField("source", "folder that layergraft wrote, or a model with a recipe in its card"),
-  moved: z
-    .record(z.string(), z.string().min(1))
+  moved: z.record(z.string(), z.string().min(1)).optional().meta({
+    title: "places by id",
+    description: "folder of a source that moved, or of a model that the card names, by its name there",
+  }),
+  allowCode: z
+    .boolean()
     .optional()
-    .meta({ title: "places by id", description: "new folder of a source that moved" }),
-  allowCode: z.boolean().optional().meta({ description: "run the file that was the recipe's method; never a card's" }),
+    .meta({ description: "run the file that was the recipe's method; never a card's", runsCode: true }),
   share: z
     .number()
     .gt(0, SHARE)
@@ -115,21 +118,22 @@ export const verifyVerb: Verb<typeof verifySchema, VerifyResult, Progress, Verif
   terminal: {
     positional: ["model"],
     groups: {
-      "Models:": ["moved", "bases", "allowCode"],
-      "Model card:": ["share", "all", "seed", "dryRun", "report"],
+      Models: ["moved", "bases", "allowCode"],
+      "Model card": ["share", "all", "seed", "dryRun", "report"],
     },
     flags: {
       moved: {
         flag: "source",
         value: "id=folder",
         read: "places",
-        help: "new folder of a source that moved; repeatable",
+        help: "folder of a source that moved, or of a model that the card names, by its name there; repeatable",
       },
       bases: { flag: "base", value: "source" },
       share: { value: "share" },
     },
     isFailure: ({ verified }) => !verified,
     closing: ({ card }, { report }) => [
+      ...(card?.verdict === "local-source" ? ["Name the folders that you have, too: `moved` NAME=FOLDER"] : []),
       ...(card && card.bytesFetched > 0 ? [`Fetched ${formatBytes(card.bytesFetched)} of weights from the hub.`] : []),
       ...(card && report !== undefined ? [`Wrote ${join(report, BADGE)} and ${join(report, SECTION)}`] : []),
     ],
@@ -144,17 +148,26 @@ async function isByCard(model: string, folder = "."): Promise<boolean> {
 }
 
 function settingsOf(
-  { share, all, seed, bases }: Input,
+  { share, all, seed, bases, moved = {} }: Input,
   { folder, hub, threads, memory, signal, onProgress }: Pick<VerifyControls, keyof WorkOptions | keyof VerbOptions>,
 ) {
-  return { ...{ share: all ? 1 : share, seed, bases, folder, hub, threads, memory, signal, onProgress } };
+  const places = Object.fromEntries(
+    Object.entries(moved).map(([name, place]) => [name, resolve(folder ?? ".", place)]),
+  );
+  return { ...{ share: all ? 1 : share, seed, bases, places, folder, hub, threads, memory, signal, onProgress } };
 }
 
 function resultOf(folder: string, card: CardCheck): VerifyResult {
   const { verdict, tensors, bytesRead, deviations, notes } = card;
   const wrong = deviations.filter((one) => ["differs", "form"].includes(one.verdict));
   return {
-    ...{ folder, card, verified: isTrue(verdict), tensors: tensors.compared, bytesRead, files: [], moved: [] },
+    folder,
+    card,
+    verified: isTrue(verdict),
+    tensors: tensors.compared,
+    bytesRead,
+    files: [],
+    moved: [],
     deviations: wrong.map(({ tensor, differing, elements, published, planned }) => ({
       tensor,
       what:
@@ -163,7 +176,8 @@ function resultOf(folder: string, card: CardCheck): VerifyResult {
           : `is ${published}, planned ${planned}`,
       differing,
     })),
-    ...{ notes, warnings: [] },
+    notes,
+    warnings: [],
   };
 }
 

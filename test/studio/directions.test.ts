@@ -81,7 +81,7 @@ describeInBrowser("text from right to left", () => {
     await page.getByText("Words that").waitFor({ timeout: 60_000 });
     await expectInOrder("answers");
     await page.getByRole("button", { name: "Evaluate", exact: true }).click();
-    await page.getByLabel("Items, at most").fill("20");
+    await page.getByLabel("limit", { exact: true }).fill("20");
     await page.getByRole("button", { name: /^Evaluate \d models/ }).click();
     const scores = page.getByRole("region", { name: /^Scores on/ });
     await scores.locator("tbody tr").nth(3).waitFor({ timeout: 100_000 });

@@ -9,7 +9,7 @@ import { sharedPage } from "../../src/studio/server/share.js";
 import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft } from "../support/command.js";
-import { openStudio, takePicture } from "../support/studio-page.js";
+import { openStudio, takePicture, unfoldForm } from "../support/studio-page.js";
 
 const root = temporaryFolder();
 
@@ -71,6 +71,8 @@ describeInBrowser("the example", () => {
     await page.getByLabel("Task", { exact: true }).selectOption("example/problems.yaml");
     await page.getByLabel("Items", { exact: true }).fill("20");
     await page.getByRole("button", { name: "Score every version" }).click();
+    // Suggestions are scored where the live score is set.
+    await page.getByRole("button", { name: "Stop or change" }).waitFor();
     await page.getByRole("button", { name: "Suggest recipes" }).click();
     const list = page.getByRole("region", { name: "The best first" });
     await list.waitFor({ timeout: 400_000 });
@@ -96,8 +98,9 @@ describeInBrowser("the example", () => {
   it("compares the recipe with the best expert, in percent", { timeout: 120_000 }, async () => {
     await page.getByRole("link", { name: "Try", exact: true }).click();
     await page.getByRole("button", { name: "Evaluate", exact: true }).click();
+    await unfoldForm(page);
     await page.getByLabel("Task", { exact: true }).selectOption("example/problems.yaml");
-    await page.getByLabel("Items, at most").fill("20");
+    await page.getByLabel("limit", { exact: true }).fill("20");
     await page.getByRole("button", { name: "Evaluate 4 models" }).click();
     const scores = page.getByRole("region", { name: /^Scores on/ });
     await scores.locator("tbody tr").nth(3).waitFor({ timeout: 100_000 });
@@ -155,7 +158,9 @@ describeInBrowser("the example", () => {
     expect(sentence).toMatch(/and neither in 1: .*% of those with a preference \(95% interval/);
     await takePicture(page, "tally-1440");
     // The command line writes the same page, and says the same.
-    const folders = /evaluations\/\S+ evaluations\/\S+/.exec(await page.locator(".command").last().innerText());
+    const folders = /evaluations\/\S+ evaluations\/\S+/.exec(
+      await page.locator(".results .command").last().innerText(),
+    );
     const words = (folders?.[0] ?? "").split(" ");
     await layergraft(["compare", ...words, "--rate", "rate.html"], { cwd: root });
     const [made = ""] = readdirSync(join(root, "ratings"));

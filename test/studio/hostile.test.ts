@@ -148,14 +148,14 @@ describe("paths", () => {
 
   it("of models and folders have no NUL, and no more characters than a path", async () => {
     const start = (input: object) => ["job.start", { kind: "evaluate", input }] as const;
-    const given = { models: [{ name: "one", source: "one" }], task: "quiz", data: null, limit: null };
+    const given = { models: [{ name: "one", source: "one" }], tasks: ["quiz"] };
     for (const bad of ["a\0b", "x".repeat(4097)]) {
       for (const [operation, input] of [
         ["browse", { folder: bad }],
         ["inspect", { source: bad, base: null }],
         ["project.change", { revision: 0, change: { base: bad } }],
-        start({ ...given, task: bad }),
-        start({ ...given, data: bad }),
+        start({ ...given, tasks: [bad] }),
+        start({ ...given, data: `\0${bad}` }),
         start({ ...given, models: [{ name: "one", source: bad }] }),
       ] as const) {
         expect([operation, (await call(operation, input)).status]).toEqual([operation, 400]);

@@ -54,7 +54,7 @@ describeInBrowser("leaving with a result", () => {
   it("answers a prompt with the base, the experts and the recipe", async () => {
     await page.getByRole("link", { name: "Try" }).click();
     await page.getByLabel("Prompt", { exact: true }).fill(QUESTION);
-    await page.getByText("Options").click();
+    await page.getByText("Sampling").click();
     await page.getByLabel("maxNewTokens").fill("12");
     await page.getByRole("button", { name: "Ask 4 models" }).click();
     await page.getByText("are marked").waitFor();
@@ -129,7 +129,7 @@ describeInBrowser("leaving with a result", () => {
     const hf = { HF_ENDPOINT: hub.endpoint, HF_HOME: at("hf"), HF_HUB_CACHE: "", HF_HUB_OFFLINE: "0" };
     for (const [variable, value] of Object.entries(hf)) vi.stubEnv(variable, value);
     const way = page.getByRole("article", { name: "Hub" });
-    await way.getByLabel("Repository").fill("org/mine");
+    await way.getByLabel("name (required)").fill("org/mine");
     vi.stubEnv("HF_TOKEN", "hf_wrong");
     await way.getByRole("button", { name: "Push" }).click();
     expect(await way.locator(".notice.problem").innerText()).toMatch(/token/);

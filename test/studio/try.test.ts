@@ -9,7 +9,7 @@ import type { Studio } from "../../src/studio/index.js";
 import { describeInBrowser, seriousViolations } from "../support/browser.js";
 import { temporaryFolder } from "../support/checkpoints.js";
 import { layergraft } from "../support/command.js";
-import { openStudio } from "../support/studio-page.js";
+import { openStudio, unfoldForm } from "../support/studio-page.js";
 import { writeProjectOfWorld } from "../support/studio-project.js";
 
 const root = temporaryFolder();
@@ -74,6 +74,7 @@ describeInBrowser("evaluating", () => {
     return all;
   };
   const evaluateOn = async (task: string) => {
+    await unfoldForm(page);
     await page.getByLabel("Task", { exact: true }).selectOption(task);
     await page.getByRole("button", { name: /^Evaluate 2 models/ }).click();
   };
@@ -83,7 +84,17 @@ describeInBrowser("evaluating", () => {
     await evaluateOn("quiz.yaml");
     await page.getByRole("progressbar", { name: "Evaluation of base, recipe mine on quiz.yaml" }).waitFor();
     await results("quiz").getByRole("row", { name: "recipe mine" }).waitFor();
-    expect(await results("quiz").locator("tbody th").allInnerTexts()).toEqual(["base", "recipe mine"]);
+    // What was found leads: the form is folded, and the highest is first.
+    expect(await page.locator("details.fold").getAttribute("open")).toBeNull();
+    const names = results("quiz").locator("tbody th");
+    expect(await names.allInnerTexts()).toEqual(["recipe mine", "base"]);
+    await results("quiz").getByRole("button", { name: "Model" }).click();
+    expect(await names.allInnerTexts()).toEqual(["base", "recipe mine"]);
+    expect(await results("quiz").getByRole("columnheader", { name: "Model" }).getAttribute("aria-sort")).toBe(
+      "ascending",
+    );
+    await results("quiz").getByRole("button", { name: "Score" }).click();
+    expect(await names.allInnerTexts()).toEqual(["recipe mine", "base"]);
 
     const cwd = at("project");
     const options = ["--tasks", "quiz.yaml", "--limit", "100", "--backend", "engine"];
@@ -248,7 +259,8 @@ describeInBrowser("evaluating", () => {
   it("says which model vanished while another was evaluated, and keeps that one's result", {
     timeout: 120_000,
   }, async () => {
-    await page.getByLabel("Items, at most").fill("");
+    await unfoldForm(page);
+    await page.getByLabel("limit", { exact: true }).fill("");
     await evaluateOn("many.yaml");
     await page.getByText(/many, [1-9]\d*%/).waitFor();
     renameSync(at("world", "swahili-expert"), at("moved"));
@@ -293,6 +305,7 @@ describeInBrowser("evaluating", () => {
   });
 
   it("shows markup of items and answers as text", async () => {
+    await unfoldForm(page);
     for (const name of ["math-expert", "swahili-expert"]) await page.getByRole("checkbox", { name }).uncheck();
     await evaluateOn("markup.yaml");
     await results("markup").getByRole("row", { name: "recipe mine" }).waitFor();
@@ -311,6 +324,7 @@ describeInBrowser("evaluating", () => {
   });
 
   it("says what is wrong with a task file", async () => {
+    await unfoldForm(page);
     await page.getByLabel("Task", { exact: true }).selectOption("broken.yaml");
     await page
       .getByText(/broken\.yaml.*gold/s)

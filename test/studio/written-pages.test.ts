@@ -55,6 +55,10 @@ describeInBrowser("written pages", () => {
     };
     const analysis = await analyze({ base: await writeTiny(at("base"), { seed: 1 }), experts, out: at("out") });
     await page.goto(pathToFileURL(at("out", "report.html")).href);
+    // The words are first, and the next command has the paths that were given.
+    expect(await page.locator("main > *").nth(1).innerText()).toContain("swahili");
+    const command = `suggest --base ${at("base")} --task ${experts.math} --language ${experts.swahili}`;
+    expect(await page.locator("footer code").first().innerText()).toContain(command);
     for (const kind of ["math", "language"]) {
       await page.getByRole("application", { name: `Published ${kind} experts` }).waitFor();
     }

@@ -20,6 +20,7 @@ export const ITEMS = 20;
 const scaleOf = (task: string) => (task.startsWith("flores") ? "points" : "share");
 
 export const fakeFacts: Facts = {
+  verbs: new Map(),
   modelIdentity: (source) => ({ identity: `id:${source}`, folder: `/models/${source}` }),
   recipeIdentity: recipeIdentities(),
   dataIdentity: (run) => JSON.stringify(run.data),

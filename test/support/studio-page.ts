@@ -27,3 +27,10 @@ export async function takePicture(page: Page, name: string): Promise<void> {
   const folder = process.env.LAYERGRAFT_TEST_PICTURES;
   if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
 }
+
+/** Unfolds the form of evaluations, which is folded once there are results. */
+export async function unfoldForm(page: Page): Promise<void> {
+  const title = page.getByText("Evaluate models", { exact: true });
+  await title.waitFor();
+  if (!(await page.getByRole("button", { name: /^Evaluate (?!models$)./ }).isVisible())) await title.click();
+}

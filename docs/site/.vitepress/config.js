@@ -1,5 +1,5 @@
 // The documentation site: the Markdown of the repository, where it is, as the pages of one site.
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitepress";
@@ -12,6 +12,8 @@ const { description, repository } = readJson("package.json");
 const source = repository.url.replace(/^git\+|\.git$/g, "");
 /** The path below which the site is published: "/" on a host of its own, "/layergraft/" on a project page. */
 const base = `/${process.env.SITE_BASE ?? ""}/`.replace(/\/+/g, "/");
+/** Scheme and host, which most programs that show links need before the path of a picture. */
+const origin = process.env.SITE_ORIGIN ?? "";
 
 const PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
 /** Folders of pages: the Markdown files right inside. */
@@ -105,7 +107,15 @@ export default defineConfig({
   lang: "en",
   title: "layergraft",
   description,
-  head: [["link", { rel: "icon", href: `${base}icon.svg`, type: "image/svg+xml" }]],
+  head: [
+    ["link", { rel: "icon", href: `${base}icon.svg`, type: "image/svg+xml" }],
+    // What a link to the site is shown with: the picture of the example's merge.
+    ["meta", { property: "og:image", content: `${origin}${base}merge.png` }],
+    ["meta", { property: "og:title", content: title }],
+    ["meta", { property: "og:description", content: description }],
+    ["meta", { name: "twitter:card", content: "summary_large_image" }],
+  ],
+  buildEnd: ({ outDir }) => copyFileSync(join(ROOT, "docs/images/merge.png"), join(outDir, "merge.png")),
   markdown: {
     anchor: { slugify },
     theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },

@@ -58,7 +58,10 @@ export function add(program: Command): void {
     if (flags.json) {
       const problems = await shownProblems(flags.out);
       return printJson({
-        ...{ rows: allRows(result), main: mainRows(result), answer: demoAnswer(result), page },
+        rows: allRows(result),
+        main: mainRows(result),
+        answer: demoAnswer(result),
+        page,
         problems: problems.map(({ problem }) => problem),
         answers: mainAnswers(result, problems),
       });

@@ -1,16 +1,14 @@
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, statfs, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { installRuntime, loadRuntime } from "../../engine/runtime/index.js";
 import { installLlama, loadLibrary } from "../../export/llama/index.js";
 import { hubSettings } from "../../formats/hub/index.js";
-import { readJsonObject } from "../../kit/files/index.js";
 import { usageError, VERSION } from "../../kit/index.js";
 import { describeFree, freeMemory } from "../../kit/memory/index.js";
-import { commandLine, formatBytes, shorten } from "../../kit/printing/index.js";
+import { commandLine, formatBytes, publishedAt, shorten } from "../../kit/printing/index.js";
 import { cloneFile } from "../../merge/output/index.js";
 import { memoryTable, SOURCE } from "../../verbs/shared/index.js";
 import { asTyped } from "../shared/command-name.js";
@@ -101,7 +99,7 @@ async function examine(): Promise<readonly Finding[]> {
     {
       name: "layergraft",
       found: VERSION,
-      enables: `merging, analysis and the studio, without anything below; ${await published()}`,
+      enables: `merging, analysis and the studio, without anything below; ${published()}`,
     },
     { name: "Node.js", found: process.version, enables: "20.19 or newer; 22.1 and newer start faster" },
     { name: "CPU", found: cores, enables: "merges and the embedded engine use all cores" },
@@ -117,7 +115,7 @@ async function examine(): Promise<readonly Finding[]> {
     },
     {
       name: "ONNX Runtime",
-      found: backends?.map(({ name, bundled }) => (bundled ? name : `${name} with its GPU libraries`)).join(", "),
+      found: backends?.map(({ name, bundled }) => (bundled ? name : `${name} (needs its GPU libraries)`)).join(", "),
       enables: "generate, chat, serve, score, eval and train with the embedded engine",
       add: installRuntime(),
     },
@@ -146,13 +144,10 @@ async function examine(): Promise<readonly Finding[]> {
   ];
 }
 
-/** Where others find the package: its address, which has a placeholder until it is published. */
-async function published(): Promise<string> {
-  const require = createRequire(import.meta.url);
-  const { homepage = "" } = await readJsonObject(require.resolve("#package.json"));
-  return /\/OWNER\//.test(String(homepage))
-    ? "not on npm or PyPI yet, so install it from a clone"
-    : `published at ${homepage}`;
+/** Where others find the package. */
+function published(): string {
+  const address = publishedAt();
+  return address === undefined ? "not on npm or PyPI yet, so install it from a clone" : `published at ${address}`;
 }
 
 /** Lines that a program prints; undefined if it is not there or fails. */

@@ -164,6 +164,6 @@ describe("a server that gives the key back", () => {
 describe("compare", () => {
   it("requires two folders of results", async () => {
     await expect(run("compare", "nowhere", "there")).rejects.toThrow(/nowhere has no results of an evaluation/);
-    await expect(run("compare", "one")).rejects.toThrow(/missing required argument/);
+    await expect(run("compare", "one")).rejects.toThrow(/results: must list two or more/);
   });
 });

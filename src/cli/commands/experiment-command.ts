@@ -11,6 +11,7 @@ import {
 } from "../../experiment/index.js";
 import {
   adviceOnFailures,
+  barFigure,
   downloadsOn,
   findRecipe,
   gatherReport,
@@ -26,19 +27,13 @@ import { EXPORT_FORMATS } from "../../export/index.js";
 import { SILENT, showProgress, terminalLines } from "../../figures/index.js";
 import { usageError } from "../../kit/index.js";
 import { closest, commandLine } from "../../kit/printing/index.js";
+import { writeCardFindings } from "../../merge/output/index.js";
 import { exportVerb } from "../../verbs/shared/index.js";
 import { type MergeOptions, runMerge } from "../shared/merge-run.js";
-import {
-  type CommonOptions,
-  info,
-  interruptSignal,
-  print,
-  printJson,
-  warn,
-  withWorkOptions,
-} from "../shared/output.js";
+import { type CommonOptions, info, interruptSignal, print, printJson, warn } from "../shared/output.js";
 import { withPushOptions } from "../shared/push.js";
-import { callByFlags, withVerbFlags } from "../shared/verb-command.js";
+import { callByFlags } from "../shared/verb-command.js";
+import { withVerbFlags, withWorkOptions } from "../shared/verb-flags.js";
 
 const ACTIONS = ["run", "resume", "status", "report", "export"] as const;
 type Action = (typeof ACTIONS)[number];
@@ -108,8 +103,15 @@ function actionOf(plan: string, action = "run"): Action {
 }
 
 const EXPORT_FLAGS = {
-  ...{ format: "--format", type: "--type", tensorType: "--tensor-type", push: "--push", private: "--private" },
-  ...{ resume: "--resume", force: "--force", threads: "--threads", memory: "--memory" },
+  format: "--format",
+  type: "--type",
+  tensorType: "--tensor-type",
+  push: "--push",
+  private: "--private",
+  resume: "--resume",
+  force: "--force",
+  threads: "--threads",
+  memory: "--memory",
 } as const;
 
 function refuseExportFlags(action: Action, row: string | undefined, flags: ExperimentFlags): void {
@@ -133,10 +135,14 @@ async function exportRow(plan: string, row: string | undefined, flags: Experimen
   }
   const experiment = await openExperiment(plan, { base, data, signal: interruptSignal() });
   const status = await statusOf(experiment);
-  const { name, recipe } = findRecipe(row, gatherReport(experiment, status), status);
+  const { name, recipe, overviews } = findRecipe(row, gatherReport(experiment, status), status);
   const output = { ...rest, ...(out === undefined ? {} : { out }) };
   info(flags, `Exporting ${name}`);
-  if (format === undefined) return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) });
+  if (format === undefined) {
+    const found = overviews.map((overview) => barFigure(overview));
+    const onWritten = (folder: string) => writeCardFindings(folder, found);
+    return runMerge(recipe, { ...output, ...(push === undefined ? {} : { push }) }, onWritten);
+  }
   const encoding = { ...(type === undefined ? {} : { type }), ...(tensorType === undefined ? {} : { tensorType }) };
   await callByFlags(exportVerb, { source: recipe, format }, { ...output, ...encoding });
 }
@@ -148,7 +154,8 @@ async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<
     const models = variants.flatMap(({ variant, expansion: { models: known } }) =>
       known.map(({ model, tasks }) => ({
         ...(variant.id === "" ? {} : { variant: variant.id }),
-        ...{ name: model.name, tasks: tasks.map(({ request }) => request) },
+        name: model.name,
+        tasks: tasks.map(({ request }) => request),
       })),
     );
     const states = steps.map(({ step, state }) => ({ ...step, ...state }));
@@ -173,8 +180,8 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
   if ((action === "run" || action === "resume") && flags.allowCode) {
     for (const line of programLines(experiment.programs)) info(flags, line);
   }
-  if (action === "run" || action === "resume") await runShown(experiment, flags, signal);
-  const status = await statusOf(experiment);
+  const known = action === "run" || action === "resume" ? await runShown(experiment, flags, signal) : undefined;
+  const status = await statusOf(experiment, known);
   if (action === "status") {
     if (flags.json) {
       const steps = status.steps.map(({ step, state }) => ({ ...step, ...state }));
@@ -188,26 +195,27 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
   await report(action, experiment, status, flags);
 }
 
-/** Runs an experiment with its progress on stderr; failed steps set the exit status. */
+/** Runs an experiment with its progress on stderr; failed steps set the exit status. @returns what is known of its steps */
 export async function runShown(
   experiment: Experiment,
   flags: CommonOptions & Pick<ExperimentFlags, "allowCode">,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<ExperimentStatus["known"]> {
   const display = flags.quiet ? SILENT : showProgress();
   try {
-    const { failures } = await runOpened(experiment, {
+    const { failures, known } = await runOpened(experiment, {
       signal,
       allowCode: flags.allowCode,
       onDownload: downloadsOn(display),
       onEvent: progressOf(display),
     });
-    if (failures.length === 0) return;
+    if (failures.length === 0) return known;
     process.exitCode = 1;
     display.stop();
     // Otherwise the display has shown the reasons.
     if (flags.quiet) for (const { label, reason } of failures) warn(`${label} failed: ${reason}`);
     warn(adviceOnFailures(failures.length));
+    return known;
   } finally {
     display.stop();
   }

@@ -6,8 +6,9 @@ import { loadYaml } from "../../kit/settings/index.js";
 import type { ExplainedTensor } from "../../merge/analysis/index.js";
 import { type ExplainResult, explain } from "../../verbs/index.js";
 import { runWithHub } from "../shared/hub-access.js";
-import { addToList, print, printJson, withWorkOptions } from "../shared/output.js";
+import { addToList, print, printJson } from "../shared/output.js";
 import type { Command } from "../shared/typed.js";
+import { withWorkOptions } from "../shared/verb-flags.js";
 
 export function add(program: Command): void {
   const command = program

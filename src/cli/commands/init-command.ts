@@ -6,6 +6,7 @@ import { Argument, type Command } from "commander";
 import type { Document } from "yaml";
 import { isFile, writeFileAtomically } from "../../kit/files/index.js";
 import { CancelledError, OutputError, usageError } from "../../kit/index.js";
+import { commandLine } from "../../kit/printing/index.js";
 import { presetLayers } from "../../merge/index.js";
 import { formatOfName, readRows } from "../../train/data/index.js";
 import { inspect } from "../../verbs/index.js";
@@ -81,12 +82,21 @@ export function add(program: Command): void {
     .optionsGroup("Output:")
     .option("-o, --out <file>", "file to write (default: the kind with .yaml)")
     .option("--force", "replace an existing file");
-  withCommonOptions(command).action(writeInitial);
+  // Models and data are named by flags, as each kind takes others.
+  withCommonOptions(command).allowExcessArguments().action(writeInitial);
 }
 
-async function writeInitial(kind: string, options: InitOptions): Promise<void> {
+async function writeInitial(kind: string, options: InitOptions, { args }: Command): Promise<void> {
   const out = options.out ?? `${kind}.yaml`;
   const blanks = KINDS[kind] ?? [];
+  const [, ...words] = args;
+  if (words.length > 0) {
+    const open = blanks.filter(({ flag }) => options[flag] === undefined);
+    const flags = open.map(({ flag }, i) => [`--${flag}`, words[i] ?? flag.toUpperCase()]);
+    throw usageError(
+      `init ${kind} takes what it needs by flags. Write: ${commandLine`init ${[kind, ...flags.flat()]}`}`,
+    );
+  }
   const all = Object.values(KINDS).flat();
   const foreign = all.find(({ flag }) => options[flag] !== undefined && !blanks.some((blank) => blank.flag === flag));
   if (foreign) throw usageError(`init ${kind} does not take --${foreign.flag}`);

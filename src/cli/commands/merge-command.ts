@@ -1,4 +1,5 @@
 // The command of the verb, which takes the flags of mergekit's programs, too.
+import { statSync } from "node:fs";
 import { InvalidArgumentError, Option } from "commander";
 import { defined, usageError } from "../../kit/index.js";
 import { outputSchema } from "../../merge/index.js";
@@ -74,6 +75,8 @@ function noteFlags(theirs: ReturnType<typeof mergekitOptions>, options: CommonOp
     info(options, `note: not needed here: ${unused.join(", ")} (see docs/coming-from-mergekit.md)`);
 }
 
+const isFolder = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
 const theirs = mergekitOptions();
 
 export const add = verbCommand(mergeVerb, {
@@ -89,7 +92,9 @@ export const add = verbCommand(mergeVerb, {
       shardSize,
     } = given as MergekitOptions;
     const place = argument ?? outPath;
-    if (place !== undefined && out !== undefined) throw usageError(`Give ${place} or --out ${out}, not both.`);
+    // Two models in place of a recipe are answered where the recipe is read.
+    if (place !== undefined && out !== undefined && !isFolder(file))
+      throw usageError(`Give ${place} or --out ${out}, not both.`);
     noteFlags(theirs, given);
     const size =
       outShardSize === undefined || shardSize !== undefined

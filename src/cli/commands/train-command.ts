@@ -5,7 +5,8 @@ import { usageError } from "../../kit/index.js";
 import { handOverVerb, type Located, previewExamples, trainVerb, type Verb } from "../../verbs/shared/index.js";
 import { hubAccess } from "../shared/hub-access.js";
 import { paletteFor, parsePositive, print, runWithProgress, warn } from "../shared/output.js";
-import { carryOut, verbCommand } from "../shared/verb-command.js";
+import { verbCommand } from "../shared/verb-command.js";
+import { carryOut } from "../shared/verb-run.js";
 
 export const add = verbCommand(trainVerb, {
   flags: {

@@ -85,6 +85,6 @@ describe("the advised line of a command whose required options are missing", () 
   });
 
   it("is not there where a value would be dropped", async () => {
-    expect((await parse(["swap", "a", "b", "c"])).message).toMatch(/Missing --task <source>\.$/);
+    expect((await parse(["swap", "a", "b", "c"])).message).toMatch(/Missing --task <source>: [^.]+\.$/);
   });
 });

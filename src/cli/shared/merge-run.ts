@@ -1,11 +1,11 @@
 // Merges a recipe that a command has made, as the command merge does.
 import { defined } from "../../kit/index.js";
-import { asField, type SayField } from "../../kit/printing/index.js";
+import { asField } from "../../kit/printing/index.js";
 import type { RecipeInput } from "../../merge/index.js";
 import { mergeVerb, type Verb } from "../../verbs/shared/index.js";
 import type { WorkOptions } from "./output.js";
 import type { PushFlags } from "./push.js";
-import { carryOut, planMissingOut } from "./verb-command.js";
+import { carryOut, planMissingOut } from "./verb-run.js";
 
 export interface MergeOptions extends WorkOptions, PushFlags {
   readonly out?: string;
@@ -14,10 +14,19 @@ export interface MergeOptions extends WorkOptions, PushFlags {
   readonly force?: boolean;
 }
 
-/** @param set how advice sets a field of the recipe */
-export async function runMerge(recipe: RecipeInput, flags: MergeOptions, set: SayField = asField): Promise<void> {
+/** @param onWritten called with the folder of the merge before it is pushed */
+export async function runMerge(
+  recipe: RecipeInput,
+  flags: MergeOptions,
+  onWritten: (out: string) => Promise<void>,
+): Promise<void> {
   const verb = mergeVerb as unknown as Verb;
   const located = { input: defined({ recipe, out: flags.out }) };
   if (flags.out === undefined && !flags.dryRun) await planMissingOut(verb, located, { ...flags });
-  await carryOut(verb, located, { ...flags }, { controls: () => ({ say: set }) });
+  await carryOut(
+    verb,
+    located,
+    { ...flags },
+    { controls: () => ({ say: asField }), finished: ({ out }: { readonly out: string }) => onWritten(out) },
+  );
 }

@@ -233,21 +233,6 @@ export const withCommonOptions = adding<CommonOptions>((command) =>
     .option("-q, --quiet", "print only the result, without progress or messages"),
 );
 
-/** @param memory the default, as it is written */
-export const workOptions = (memory: string) =>
-  adding<WorkOptions>((command) =>
-    withCommonOptions(
-      command
-        .optionsGroup("General:")
-        .option("--threads <n>", "threads to use (default: physical cores)", parseThreads)
-        .option("--memory <size>", `memory limit for buffers (default: ${memory})`, parseSize),
-    ),
-  );
-
-export const withWorkOptions = workOptions("256MB");
-/** For work on whole matrices. */
-export const withMatrixWorkOptions = workOptions("1GB");
-
 /** A key comes only from the environment: other users of the machine can see a command line. */
 export function readKey(name: string | undefined): string | undefined {
   if (name === undefined) return undefined;

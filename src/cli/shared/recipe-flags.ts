@@ -9,8 +9,14 @@ export const AS_MERGEKIT = "ignore in a mergekit file what mergekit ignores, wit
 type Fields = Readonly<Record<string, unknown>>;
 
 const PLACEHOLDERS: Readonly<Record<string, string>> = {
-  ...{ source: "source", folder: "folder", file: "file", task: "task", layers: "list" },
-  ...{ number: "n", "whole number": "n", "true or false": "bool" },
+  source: "source",
+  folder: "folder",
+  file: "file",
+  task: "task",
+  layers: "list",
+  number: "n",
+  "whole number": "n",
+  "true or false": "bool",
 };
 
 /** A flag for a field, with the schema's words. @param flag its name, and what is in the help in place of a value */

@@ -58,6 +58,9 @@ describe("flags of other programs", () => {
     ["merge f.yml o -v", "merge f.yml o --verbose"],
     ["transplant a --tokenizer b --num-threads 2", "transplant a --tokenizer b --threads 2"],
     ["serve m --type Q8_0", "serve m --type q8_0"],
+    ["export m --type Q4_K --out o", "export m --type q4_k_m --out o"],
+    ["export m --type bf16 --out o", "export m --type bf16 --out o"],
+    ["swap --task a --language b --dtype bf16", "swap --task a --language b --dtype bfloat16"],
   ])("%s is %s", async (theirs, ours) => {
     const options = await parsed(theirs);
     expect(options).not.toHaveProperty("message");

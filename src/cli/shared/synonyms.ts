@@ -41,6 +41,20 @@ export const COMMAND_SYNONYMS: Readonly<Record<string, Synonym>> = {
   report: { says: `The report of an experiment: ${commandLine`experiment PLAN report`}` },
 };
 
+/** Choices by other programs' names, in lower case. */
+const CHOICE_SYNONYMS: Readonly<Record<string, string>> = {
+  ...{ bf16: "bfloat16", fp16: "float16", f16: "float16", half: "float16", fp32: "float32", f32: "float32" },
+  // As llama.cpp's own quantiser takes them.
+  ...{ q4_k: "q4_k_m", q5_k: "q5_k_m" },
+};
+
+/** A choice as it is here, where the case does not count; undefined if it is none of them. */
+export function choiceOf(word: string, choices: readonly string[]): string | undefined {
+  const find = (name: string | undefined) => choices.find((choice) => choice.toLowerCase() === name);
+  const small = word.toLowerCase();
+  return find(small) ?? find(Object.hasOwn(CHOICE_SYNONYMS, small) ? CHOICE_SYNONYMS[small] : undefined);
+}
+
 /** What a merge method says where it is typed as a command. */
 export const methodAsCommand = (name: string): string =>
   `${name} is a merge method. Its fields: ${commandLine`methods ${name}`}. Write them to a recipe, and run it: ${commandLine`merge RECIPE --out FOLDER`}`;
@@ -55,6 +69,10 @@ type FlagSynonym = ({ readonly means: readonly string[] } | { readonly says: str
 
 /** Flags, in lower case and with dashes; of one letter those with one dash. `means` lists flags of here: a command takes the word where it has one of them. */
 export const FLAG_SYNONYMS: Readonly<Record<string, FlagSynonym>> = {
+  method: {
+    says: `merge takes a recipe: a file with method: NAME and the fields of the method. Its fields: ${commandLine`methods NAME`}. Without a file, swap, soup and revert take models as flags.`,
+    only: "merge",
+  },
   "max-tokens": { means: ["--max-new-tokens"] },
   "n-predict": { means: ["--max-new-tokens"] },
   "batch-size": { means: ["--batch"] },
@@ -206,5 +224,9 @@ export function synonymRows(): [word: string, meaning: string][] {
     ["ties, slerp and other methods", methodAsCommand("ties")],
     ...Object.entries(FLAG_SYNONYMS).map(([name, synonym]): [string, string] => [dashed(name), meaning(synonym)]),
     ["Q4_K_M", "`q4_k_m`; the case of choices does not count"],
+    ...Object.entries(CHOICE_SYNONYMS).map(([name, meaning]): [string, string] => [
+      name,
+      `\`${meaning}\`, where \`${name}\` is not a choice itself`,
+    ]),
   ];
 }

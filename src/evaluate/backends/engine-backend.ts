@@ -274,7 +274,10 @@ export async function modelBackend(
     const { backend, program: server = null } = engine;
     const { applied } = engine.generationConfig;
     const identity = {
-      ...{ backend, server, model, digest },
+      backend,
+      server,
+      model,
+      digest,
       ...(templateVariables && { templateVariables }),
       ...(Object.keys(applied).length > 0 && { generationConfig: applied }),
     };

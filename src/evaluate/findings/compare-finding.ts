@@ -30,8 +30,15 @@ export function compareFinding(one: MethodComparison, [first, second]: readonly 
       hasOtherMerges: false,
       isBest: false,
     } as const),
-    ...{ subject: named(second, one.second), alternative: named(first, one.first) },
-    ...{ others: 1, tied: [], equals: [], unclear: [], controls: [], limit: undefined, tiedChoices: undefined },
+    subject: named(second, one.second),
+    alternative: named(first, one.first),
+    others: 1,
+    tied: [],
+    equals: [],
+    unclear: [],
+    controls: [],
+    limit: undefined,
+    tiedChoices: undefined,
     flips: discordance === undefined ? undefined : { items, gained: gained.length, lost: lost.length },
   };
   const next = nextOf(finding, items);

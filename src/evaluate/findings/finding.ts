@@ -13,6 +13,10 @@ export interface Candidate extends Compared {
   readonly isPoint?: boolean | undefined;
 }
 
+/** What a merge is among others, by its method. */
+export const kindOfMethod = (method: string): "swap" | "average" | "merge" =>
+  method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
+
 /** What candidates were compared on. */
 export interface ComparedOn<C extends Candidate> {
   readonly scale: Scale;
@@ -64,12 +68,24 @@ export function findingAbout<C extends Candidate>(all: readonly C[], on: Compare
   const isOther = alternative?.entry !== subject.entry;
   const named = (one: C): Compared => comparedOf(one, isOther ? one.name : one.label);
   const head = {
-    ...{ scale: on.scale, metric: "", subject: named(subject), alternative: alternative && named(alternative) },
+    scale: on.scale,
+    metric: "",
+    subject: named(subject),
+    alternative: alternative && named(alternative),
     difference: alternative ? subject.score - alternative.score : 0,
     hasOtherMerges: rest.some((one) => isMerge(one) && one.entry !== subject.entry),
     others: rest.length,
-    ...{ isPair: false, flips: undefined, tiedChoices: on.tiedChoices, limit: limitOf(all, on.scale) },
-    ...{ leads: [], lead: undefined, tied: [], equals: [], unclear: [], controls: [], isBest: false },
+    isPair: false,
+    flips: undefined,
+    tiedChoices: on.tiedChoices,
+    limit: limitOf(all, on.scale),
+    leads: [],
+    lead: undefined,
+    tied: [],
+    equals: [],
+    unclear: [],
+    controls: [],
+    isBest: false,
   };
   const found = (outcome: Finding["outcome"], more: Partial<Finding> = {}): Finding => {
     const finding = { ...head, outcome, ...more };
@@ -94,8 +110,12 @@ export function findingAbout<C extends Candidate>(all: readonly C[], on: Compare
   const outcome = !isDifferent(lead) ? "unclear" : lead.difference > 0 ? "above" : "below";
   const row = (some: readonly C[]) => some.map((one) => comparedOf(one, one.name));
   return found(outcome, {
-    ...{ lead, leads: leads.filter((one) => one !== undefined), difference: lead.difference },
-    ...{ unclear: row(unclear), controls: row(controls), isBest: unclear.length === 0 },
+    lead,
+    leads: leads.filter((one) => one !== undefined),
+    difference: lead.difference,
+    unclear: row(unclear),
+    controls: row(controls),
+    isBest: unclear.length === 0,
     equals: row(equals),
   });
 }

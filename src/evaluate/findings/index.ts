@@ -1,2 +1,2 @@
 export { compareFinding, leadOf } from "./compare-finding.js";
-export { type Candidate, findingAbout, highest, isAbove, isDifferent } from "./finding.js";
+export { type Candidate, findingAbout, highest, isAbove, isDifferent, kindOfMethod } from "./finding.js";

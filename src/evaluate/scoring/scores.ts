@@ -353,9 +353,20 @@ export function compareRuns(
     ? { ...interval, low: Math.min(0, interval.low), high: Math.max(0, interval.high) }
     : interval;
   return {
-    ...{ metric: metric.name, title: metric.title, scale: metric.scale, items: shared.length },
-    ...{ first: found.first, second: found.second, difference, interval: covering, pValue, degrees },
-    ...{ gained: [], lost: [], discordance: undefined, leftOut: ids.size - shared.length },
+    metric: metric.name,
+    title: metric.title,
+    scale: metric.scale,
+    items: shared.length,
+    first: found.first,
+    second: found.second,
+    difference,
+    interval: covering,
+    pValue,
+    degrees,
+    gained: [],
+    lost: [],
+    discordance: undefined,
+    leftOut: ids.size - shared.length,
   };
 }
 

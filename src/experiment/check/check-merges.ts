@@ -50,7 +50,7 @@ export async function checkMerges(
     }
   };
   if (plan.merges.length > 0) {
-    const used = groupsIn(plan);
+    const used = familiesIn(plan);
     const aligned = plan.merges.some(({ recipe }) => recipe?.vocabulary !== undefined) ? { vocabulary: "union" } : {};
     for (const { group, source, path } of foldersIn(plan)) {
       const expert = facts.models.get(source);
@@ -139,7 +139,7 @@ export async function mergeNotes(
 
 /** A checkpoint with the element types of an expert's files. */
 function savedAs(base: Checkpoint, member: Member, plan: ExperimentPlan, facts: ReadFacts): Checkpoint {
-  const run = plan.experts[member.expertGroup ?? ""]?.train?.runs[0]?.settings;
+  const run = plan.experts[member.expertFamily ?? ""]?.train?.runs[0]?.settings;
   const saved = run && run.method !== "lora" && run.save_dtype !== "keep" ? run.save_dtype : undefined;
   const own = facts.models.get(folderOfMember(member, plan) ?? "")?.checkpoint.tensors;
   const to = saved && DTYPE_BY_TORCH_NAME[saved];
@@ -153,20 +153,20 @@ function savedAs(base: Checkpoint, member: Member, plan: ExperimentPlan, facts: 
 }
 
 /** Index of a member in its group; -1 if it is in none. */
-function indexInGroup({ name, expertGroup = "" }: Member, plan: ExperimentPlan): number {
-  const group = plan.experts[expertGroup];
-  return group ? memberNames(expertGroup, group).indexOf(name) : -1;
+function indexInFamily({ name, expertFamily = "" }: Member, plan: ExperimentPlan): number {
+  const group = plan.experts[expertFamily];
+  return group ? memberNames(expertFamily, group).indexOf(name) : -1;
 }
 
 /** The folder of an expert that exists. */
 const folderOfMember = (member: Member, plan: ExperimentPlan): string | undefined =>
-  Object.values(plan.experts[member.expertGroup ?? ""]?.folders ?? {})[indexInGroup(member, plan)];
+  Object.values(plan.experts[member.expertFamily ?? ""]?.folders ?? {})[indexInFamily(member, plan)];
 
-/** Expert groups that merges name. */
-function groupsIn(plan: ExperimentPlan): ReadonlySet<string> {
+/** Families of experts that merges name. */
+function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
   const members = membersOf(plan);
   const used = plan.merges.flatMap((merge) => mentionsIn(namingRecipe(merge)).map(({ word }) => word));
-  return new Set(used.flatMap((word) => membersNamed(word, members).flatMap(({ expertGroup = [] }) => expertGroup)));
+  return new Set(used.flatMap((word) => membersNamed(word, members).flatMap(({ expertFamily = [] }) => expertFamily)));
 }
 
 /** An expert as far as its tensors are known: what makes it, and those that it has from the base. */
@@ -219,12 +219,12 @@ const isLeaf = (value: unknown): value is Leaf =>
 
 /** Training that differs only in what is reverted afterwards gives the same tensors elsewhere. */
 function describe(member: Member, plan: ExperimentPlan, facts: ReadFacts, base: Checkpoint): Known {
-  const { name, expertGroup = "" } = member;
-  const { train, select } = plan.experts[expertGroup] ?? {};
+  const { name, expertFamily = "" } = member;
+  const { train, select } = plan.experts[expertFamily] ?? {};
   const source = folderOfMember(member, plan);
   const none = new Set<string>();
   if (source !== undefined) return { identity: facts.models.get(source)?.identity ?? source, reverted: none };
-  const run = train && !select ? train.runs[indexInGroup(member, plan)] : undefined;
+  const run = train && !select ? train.runs[indexInFamily(member, plan)] : undefined;
   if (!run) return { identity: name, reverted: none };
   const { revert, ...learned } = run.fields;
   const identity = digestOfValue([learned, facts.dataIdentity(run.fields), train?.trl ?? null, train?.from ?? null]);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { writeInitialModel } from "../../../examples/miniature/world/untrained-model.js";
 import { checkRun } from "../../train/index.js";
-import type { Json } from "../steps/step.js";
+import type { JsonValue } from "../steps/step.js";
 import { ReadFacts } from "./facts-reader.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-facts-"));
@@ -49,7 +49,7 @@ describe("data", () => {
   const read = async (data: unknown) => {
     const facts = new ReadFacts({ folder: root });
     const settings = checkRun({ base: "base", out: "out", data });
-    await facts.readRun({ fields: { data: data as Json }, settings }, ["experts", "math"]);
+    await facts.readRun({ fields: { data: data as JsonValue }, settings }, ["experts", "math"]);
     return { identity: facts.dataIdentity({ data }), problems: facts.problems };
   };
 

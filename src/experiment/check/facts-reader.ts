@@ -18,6 +18,7 @@ import { taskData } from "../../verbs/shared/index.js";
 import { KnownFacts, type TaskFacts } from "../expand/facts.js";
 import { foldersIn, tasksIn } from "../plan/named-sources.js";
 import type { ExperimentPlan, PlannedRun } from "../plan/plan-schema.js";
+import { stepProblems, stepVerbs } from "../plan/plan-steps.js";
 import { dataKey, runModel } from "../run/training-outlook.js";
 import { FileDigests, setsOf } from "../steps/file-digests.js";
 import { openTask, taskDigest } from "../steps/items.js";
@@ -84,6 +85,8 @@ export class ReadFacts extends KnownFacts {
     for (const [group, { train }] of Object.entries(plan.experts)) {
       for (const run of train?.runs ?? []) await this.readRun(run, ["experts", group, "train", ...run.dataPath]);
     }
+    for (const [name, verb] of await stepVerbs(plan)) this.verbs.set(name, verb);
+    this.problems.push(...stepProblems(plan, this.verbs));
     const asked = tasksIn(plan);
     for (const { request, path } of asked) await this.readTask(request, path);
     const tasks = asked.flatMap(({ request }): AskedTask[] => {

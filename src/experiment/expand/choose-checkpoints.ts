@@ -1,5 +1,5 @@
 import { plural } from "../../kit/printing/index.js";
-import type { ExperimentPlan, ExpertGroup } from "../plan/plan-schema.js";
+import type { ExperimentPlan, ExpertFamily } from "../plan/plan-schema.js";
 import { decidingScores, inLanguages, requestOf, tasksFor } from "../plan/plan-tasks.js";
 import { countCheckpoints } from "../plan/training-runs.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
@@ -9,7 +9,7 @@ import { checkpointModel, type ExpertModel, type PlanModel, type PlannedTrainSte
 import type { StepList } from "./step-list.js";
 
 export interface Selection {
-  readonly expertGroup: string;
+  readonly expertFamily: string;
   readonly top: number;
   /** Tasks and averages whose mean decides. */
   readonly by: readonly string[];
@@ -62,8 +62,8 @@ export function selectCheckpoints(
   results: Results,
   facts: Pick<Facts, "task">,
 ): { readonly kept: readonly ExpertModel[]; readonly selection: Selection } | undefined {
-  const { select, language } = plan.experts[group] as ExpertGroup;
-  const rule = select as NonNullable<ExpertGroup["select"]>;
+  const { select, language } = plan.experts[group] as ExpertFamily;
+  const rule = select as NonNullable<ExpertFamily["select"]>;
   const languages = language === undefined ? base.languages : [language];
   const requestsFor = (task: string) => inLanguages(task, languages).map((name) => requestOf(name, plan));
   const deciding = decidingScores(rule.by, plan, languages).map(({ name, tasks }) => {
@@ -105,7 +105,7 @@ export function selectCheckpoints(
   const { kept, checkpoints } = chooseCheckpoints(group, rule, scored, floors);
   const models = kept.map(({ name, step, checkpoint }) => checkpointModel(name, group, plan, step, checkpoint));
   const by = deciding.map(({ name }) => name);
-  return { kept: models, selection: { expertGroup: group, top: rule.top, by, scale, guards: floors, checkpoints } };
+  return { kept: models, selection: { expertFamily: group, top: rule.top, by, scale, guards: floors, checkpoints } };
 }
 
 function meanOf(scores: readonly (number | undefined)[]): number | undefined {
@@ -138,7 +138,7 @@ function scoreAll(candidates: readonly Candidate[], scale: Selection["scale"]): 
  */
 function chooseCheckpoints(
   group: string,
-  rule: NonNullable<ExpertGroup["select"]>,
+  rule: NonNullable<ExpertFamily["select"]>,
   candidates: readonly Scored[],
   guards: Selection["guards"],
 ): {
@@ -172,12 +172,12 @@ function chooseCheckpoints(
 const MAX_NAMED = 8;
 
 /**
- * Expert groups that have fewer checkpoints than the plan names.
- * @param missing groups and merges of the plan that therefore have no model
+ * Families of experts that have fewer checkpoints than the plan names.
+ * @param missing families and merges of the plan that therefore have no model
  */
 export function describeRefusals(selections: readonly Selection[], missing: readonly string[]): string[] {
   const refused = selections.filter((one) => countKept(one) === 0);
-  const gone = missing.filter((name) => !refused.some(({ expertGroup }) => expertGroup === name));
+  const gone = missing.filter((name) => !refused.some(({ expertFamily }) => expertFamily === name));
   const lacking = selections.filter((one) => refused.includes(one) || (gone.length > 0 && countKept(one) < one.top));
   if (lacking.length === 0) return [];
   const shown = gone.length > MAX_NAMED ? [...gone.slice(0, MAX_NAMED), `${gone.length - MAX_NAMED} more`] : gone;
@@ -191,7 +191,7 @@ const countKept = ({ checkpoints }: Selection) => checkpoints.filter(({ name }) 
 
 /** `Guards refused all 6 checkpoints of math (6 by mmlu, 3 by gsm), so math has no model.` */
 function describeRefusal(selection: Selection): string {
-  const { expertGroup, top, guards, checkpoints } = selection;
+  const { expertFamily, top, guards, checkpoints } = selection;
   const kept = countKept(selection);
   const by = guards.flatMap(({ task }) => {
     const count = checkpoints.filter(({ refusedBy }) => refusedBy.includes(task)).length;
@@ -200,8 +200,8 @@ function describeRefusal(selection: Selection): string {
   if (kept > 0) {
     const rest = checkpoints.length > kept ? "the others are of the same runs" : "there are no others";
     const why = by.length === 0 ? rest : `guards refused ${by.join(", ")}`;
-    return `${expertGroup} has ${kept} of the ${plural(top, "checkpoint")} that the plan names: ${why}.`;
+    return `${expertFamily} has ${kept} of the ${plural(top, "checkpoint")} that the plan names: ${why}.`;
   }
   const all = checkpoints.length === 1 ? "the only checkpoint" : `all ${checkpoints.length} checkpoints`;
-  return `Guards refused ${all} of ${expertGroup} (${by.join(", ")}), so ${expertGroup} has no model.`;
+  return `Guards refused ${all} of ${expertFamily} (${by.join(", ")}), so ${expertFamily} has no model.`;
 }

@@ -16,11 +16,13 @@ import {
   namingRecipe,
   sourcesIn,
 } from "../plan/expert-names.js";
-import type { Configuration, ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "../plan/plan-schema.js";
+import type { Configuration, ExperimentPlan, ExpertFamily, Merge, PlannedMerge } from "../plan/plan-schema.js";
+import { type BoundStep, boundSteps, stepProblems } from "../plan/plan-steps.js";
 import { decidingTasks, tasksFor } from "../plan/plan-tasks.js";
 import { maskOf } from "../plan/training-runs.js";
 import { type SearchOutcome, searchGroup } from "../search/search.js";
-import { type AnalyzeStep, type Json, type Step, stepKey, type TaskItems, type TaskRequest } from "../steps/step.js";
+import { verbKey } from "../steps/run-verb.js";
+import { type AnalyzeStep, type JsonValue, type Step, stepKey, type TaskItems, type TaskRequest } from "../steps/step.js";
 import { describeRefusals, type Selection, selectCheckpoints } from "./choose-checkpoints.js";
 import type { Facts, Results } from "./facts.js";
 import {
@@ -44,7 +46,7 @@ import { type EvaluatedModel, StepList, type Waiting } from "./step-list.js";
 const UNKNOWN_START = "unknown";
 
 export interface Expansion {
-  /** How checkpoints were chosen, of expert groups with `select`. */
+  /** How checkpoints were chosen, of families of experts with `select`. */
   readonly selections: readonly Selection[];
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
@@ -58,7 +60,7 @@ export interface Expansion {
   /** Experts whose changes are mapped, and the key of their analysis. */
   readonly changes: readonly { readonly expert: string; readonly key: string }[];
   readonly waiting: readonly Waiting[];
-  /** Expert groups and merges that will have no model because guards refused checkpoints, in sentences. */
+  /** Families of experts and merges that will have no model because guards refused checkpoints, in sentences. */
   readonly warnings: readonly string[];
 }
 
@@ -74,12 +76,12 @@ class Expander {
   readonly #base: PlanModel;
   /** Experts that are known so far, by name. */
   readonly #experts = new Map<string, ExpertModel>();
-  /** What each expert group started from, as far as that is known. */
+  /** What each family of experts started from, as far as that is known. */
   readonly #starts = new Map<string, PlanModel>();
   /** The model of each merge that is one model. */
   readonly #products = new Map<string, MergeModel>();
   readonly #runs = new Map<string, PlannedTrainStep>();
-  /** Groups and merges that were expanded. A group may start from a merge, so they are not expanded in the plan's order. */
+  /** Families and merges that were expanded. A family may start from a merge, so they are not expanded in the plan's order. */
   readonly #expanded = new Set<string | PlannedMerge>();
   readonly #merges: readonly PlannedMerge[];
   readonly #searches: SearchOutcome[] = [];
@@ -87,6 +89,8 @@ class Expander {
   /** Experts that guards left out, and what would start from them. */
   readonly #missing = new Set<string>();
   readonly #names: Set<string>;
+  /** What recipes can name. */
+  readonly #sources: readonly Member[];
 
   constructor(plan: ExperimentPlan, facts: Facts, results: Results) {
     this.#plan = plan;
@@ -95,12 +99,13 @@ class Expander {
     this.#steps = new StepList(plan, facts, results);
     this.#base = baseModel(plan, facts);
     this.#merges = mergesOf(plan, facts.modelIdentity(plan.base).layers ?? plan.assume?.layers);
+    this.#sources = sourcesIn(plan);
     this.#names = new Set(["base", ...membersOf(plan).map(({ name }) => name)]);
   }
 
   expand(): Expansion {
     this.#steps.evaluateAll(this.#base);
-    for (const group of Object.keys(this.#plan.experts)) this.#expandGroup(group);
+    for (const family of Object.keys(this.#plan.experts)) this.#expandFamily(family);
     for (const { name } of membersOf(this.#plan)) {
       const expert = this.#experts.get(name);
       if (expert) this.#steps.evaluateAll(expert);
@@ -109,6 +114,7 @@ class Expander {
     const models = this.#steps.models(this.#merges);
     const overlaps = this.#overlaps(); // adds steps
     const changes = this.#changes();
+    this.#verbs();
     return {
       steps: this.#steps.steps,
       runs: this.#runs,
@@ -122,7 +128,7 @@ class Expander {
     };
   }
 
-  /** Groups and merges of the plan that guards left without a model. */
+  /** Families and merges of the plan that guards left without a model. */
   #withoutModel(): string[] {
     const { experts, merges } = this.#plan;
     const groups = Object.entries(experts).filter(([name, group]) =>
@@ -134,13 +140,13 @@ class Expander {
 
   /** What recipes can name, without what guards left out. */
   #members(): Member[] {
-    return sourcesIn(this.#plan).filter(({ name }) => !this.#missing.has(name));
+    return this.#sources.filter(({ name }) => !this.#missing.has(name));
   }
 
   /** A model that a recipe names, if it is known. A merge is written by a step. */
-  #source({ name, expertGroup }: Member): SourceModel | undefined {
-    if (expertGroup !== undefined) {
-      this.#expandGroup(expertGroup);
+  #source({ name, expertFamily }: Member): SourceModel | undefined {
+    if (expertFamily !== undefined) {
+      this.#expandFamily(expertFamily);
       return this.#experts.get(name);
     }
     for (const merge of this.#plan.merges) if (merge.name === name) this.#expandMerge(merge);
@@ -152,9 +158,9 @@ class Expander {
     return undefined;
   }
 
-  /** What a group or merge starts from: undefined if it is not known yet, `missing` if guards left it out. */
+  /** What a family or merge starts from: undefined if it is not known yet, `missing` if guards left it out. */
   #start(name: string | undefined): PlanModel | undefined | "missing" {
-    const [member] = membersNamed(name ?? "base", sourcesIn(this.#plan));
+    const [member] = membersNamed(name ?? "base", this.#sources);
     if (!member) return this.#base;
     return this.#source(member) ?? (this.#missing.has(member.name) ? "missing" : undefined);
   }
@@ -166,16 +172,16 @@ class Expander {
     return model;
   }
 
-  #expandGroup(group: string): void {
-    if (this.#expanded.has(group)) return;
-    this.#expanded.add(group);
-    for (const expert of this.#expertsIn(group)) this.#experts.set(expert.name, expert);
+  #expandFamily(family: string): void {
+    if (this.#expanded.has(family)) return;
+    this.#expanded.add(family);
+    for (const expert of this.#expertsIn(family)) this.#experts.set(expert.name, expert);
   }
 
-  #expertsIn(group: string): readonly ExpertModel[] {
-    const declared = this.#plan.experts[group] as ExpertGroup;
+  #expertsIn(family: string): readonly ExpertModel[] {
+    const declared = this.#plan.experts[family] as ExpertFamily;
     const { train } = declared;
-    if (!train) return folderModels(this.#plan, group, this.#facts);
+    if (!train) return folderModels(this.#plan, family, this.#facts);
     const found = this.#start(train.from);
     const unknown = { ...this.#base, source: UNKNOWN_START };
     const masks = train.runs.flatMap((run) => {
@@ -183,7 +189,7 @@ class Expander {
       return word === undefined ? [] : [[run.name, this.#start(word) ?? unknown] as const];
     });
     if (found === "missing" || masks.some(([, mask]) => mask === "missing")) {
-      for (const name of memberNames(group, declared)) this.#missing.add(name);
+      for (const name of memberNames(family, declared)) this.#missing.add(name);
       return [];
     }
     // The base may have an adapter, as before there were other starts.
@@ -194,36 +200,36 @@ class Expander {
     });
     const runs = trainingSteps(train, start ?? unknown, new Map(written), this.#facts);
     if (start && masks.every(([, mask]) => mask !== unknown)) {
-      this.#starts.set(group, start);
+      this.#starts.set(family, start);
       for (const run of runs) {
         this.#steps.add(run.step);
         this.#runs.set(run.step.key, run);
       }
     } else {
-      this.#steps.wait(`training of ${group}`, runs.length, { kind: "train", runs });
+      this.#steps.wait(`training of ${family}`, runs.length, { kind: "train", runs });
     }
-    return declared.select ? this.#selected(group, runs) : this.#lastCheckpoints(group, runs);
+    return declared.select ? this.#selected(family, runs) : this.#lastCheckpoints(family, runs);
   }
 
-  #lastCheckpoints(group: string, runs: readonly PlannedTrainStep[]): ExpertModel[] {
-    const { language } = this.#plan.experts[group] as ExpertGroup;
+  #lastCheckpoints(family: string, runs: readonly PlannedTrainStep[]): ExpertModel[] {
+    const { language } = this.#plan.experts[family] as ExpertFamily;
     const languages = language === undefined ? this.#base.languages : [language];
     const tasks = tasksFor({ kind: "expert", languages }, this.#plan);
     return runs.flatMap(({ step }) => {
       const last = this.#results.trained(step.key)?.at(-1);
-      if (last) return [checkpointModel(step.name, group, this.#plan, step, last)];
+      if (last) return [checkpointModel(step.name, family, this.#plan, step, last)];
       const [of, items] = [canonicalJson([step.key, tasks]), this.#steps.itemsOf(tasks)];
       this.#steps.wait(`scores of ${step.name}`, tasks.length, { of, items });
       return [];
     });
   }
 
-  #selected(group: string, runs: readonly PlannedTrainStep[]): readonly ExpertModel[] {
-    const found = selectCheckpoints(group, runs, this.#base, this.#plan, this.#steps, this.#results, this.#facts);
+  #selected(family: string, runs: readonly PlannedTrainStep[]): readonly ExpertModel[] {
+    const found = selectCheckpoints(family, runs, this.#base, this.#plan, this.#steps, this.#results, this.#facts);
     if (found) {
       this.#selections.push(found.selection);
       // Otherwise merges would wait for them forever.
-      for (let i = found.kept.length + 1; i <= found.selection.top; i++) this.#missing.add(`${group}-${i}`);
+      for (let i = found.kept.length + 1; i <= found.selection.top; i++) this.#missing.add(`${family}-${i}`);
     }
     return found?.kept ?? [];
   }
@@ -325,7 +331,7 @@ class Expander {
       ({ name, recipe }, i): Configuration => ({
         label: name,
         isDefault: i === 0,
-        fields: renameSources(recipe, names) as Record<string, Json>,
+        fields: renameSources(recipe, names) as Record<string, JsonValue>,
       }),
     );
     return configurations && { recipe: {}, configurations };
@@ -333,8 +339,8 @@ class Expander {
 
   /** The step that compares the changes of two experts, against what both started from. */
   #analysis(task: ExpertModel, language: ExpertModel): AnalyzeStep {
-    const [own = this.#base, other = this.#base] = [task, language].map(({ expertGroup }) =>
-      this.#starts.get(expertGroup),
+    const [own = this.#base, other = this.#base] = [task, language].map(({ expertFamily }) =>
+      this.#starts.get(expertFamily),
     );
     const base = own.source === other.source ? own : this.#base;
     return this.#analyze(base, { task, language });
@@ -362,12 +368,12 @@ class Expander {
 
   /** The analyses of the plan's `changes` whose experts are known, each against what it started from. */
   #changes(): Expansion["changes"] {
-    const members = this.#members().filter(({ expertGroup }) => expertGroup !== undefined);
+    const members = this.#members().filter(({ expertFamily }) => expertFamily !== undefined);
     return this.#plan.changes.flatMap(({ of, threshold }) =>
       of.flatMap((word) =>
-        membersNamed(word, members).flatMap(({ name, expertGroup = "" }) => {
+        membersNamed(word, members).flatMap(({ name, expertFamily = "" }) => {
           const expert = this.#experts.get(name);
-          const base = this.#starts.get(expertGroup) ?? this.#base;
+          const base = this.#starts.get(expertFamily) ?? this.#base;
           if (!expert) this.#steps.wait(`changes of ${name}`, 1, { kind: "analyze" });
           return expert ? [{ expert: name, key: this.#analyze(base, { expert }, String(threshold)).key }] : [];
         }),
@@ -375,9 +381,36 @@ class Expander {
     );
   }
 
+  /** Adds the steps of the plan's `steps` whose models are known. */
+  #verbs(): void {
+    const members = this.#members();
+    for (const [name, fields] of Object.entries(this.#plan.steps)) {
+      const verb = this.#facts.verbs.get(fields.verb);
+      // Such a plan does not run, and its problems are reported together.
+      const problems = [...stepProblems({ ...this.#plan, steps: { [name]: fields } }, this.#facts.verbs)];
+      if (problems.length > 0) continue;
+      for (const bound of verb ? boundSteps(name, fields, verb, members) : []) this.#addVerb(name, bound);
+    }
+  }
+
+  #addVerb(name: string, { label, verb, used, input }: BoundStep): void {
+    const found = new Map(used.map((one) => [one, one === "base" ? this.#base : this.#source(one)] as const));
+    const models = [...found.values()].filter((one) => one !== undefined);
+    if (models.length < found.size) {
+      this.#steps.wait(label, 1, { kind: "verb" });
+      return;
+    }
+    const given = input((one) => found.get(one)?.source as string);
+    this.#steps.add({
+      ...{ kind: "verb", key: verbKey(verb, given), name, label, verb: verb.name, input: given },
+      needs: [...new Set(models.flatMap(({ needs }) => needs))],
+      locations: Object.assign({}, ...models.map(({ locations }) => locations)),
+    });
+  }
+
   /** The analyses of the plan's `overlaps` whose experts are known. */
   #overlaps(): Expansion["overlaps"] {
-    const members = this.#members().filter(({ expertGroup }) => expertGroup !== undefined);
+    const members = this.#members().filter(({ expertFamily }) => expertFamily !== undefined);
     return this.#plan.overlaps.flatMap(([first = "", second = ""]) => {
       const named = { method: "swap", task: first, language: second };
       if (nameProblems(named, members, []).length > 0) return [];

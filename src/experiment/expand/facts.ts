@@ -5,6 +5,7 @@ import type { Checkpoint } from "../../formats/checkpoint/index.js";
 import { canonicalJson } from "../../kit/files/index.js";
 import { isObject, RecipeError } from "../../kit/index.js";
 import { checkRecipe } from "../../merge/index.js";
+import type { Verb } from "../../verbs/shared/index.js";
 import type { Changed, EvaluationResult, Overlap, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { ModelSource, TaskRequest } from "../steps/step.js";
 
@@ -44,6 +45,8 @@ export interface Facts {
   recipeIdentity(source: ModelSource): unknown;
   dataIdentity(run: Readonly<Record<string, unknown>>): string;
   task(request: TaskRequest): TaskFacts;
+  /** Verbs that steps of plans carry out, by name. */
+  readonly verbs: ReadonlyMap<string, Verb>;
 }
 
 export interface ModelFacts {
@@ -63,6 +66,7 @@ export interface ModelFacts {
 /** Facts that were read. What could not be is assumed, so that the rest of a plan can be checked and its steps counted. */
 export class KnownFacts implements Facts {
   readonly recipeIdentity = recipeIdentities();
+  readonly verbs = new Map<string, Verb>();
   /** By their names in the plan. */
   readonly models = new Map<string, ModelFacts>();
   /** By what is asked, as canonical JSON. */

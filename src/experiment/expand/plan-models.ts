@@ -9,12 +9,18 @@ import {
   memberNames,
   mentionsIn,
 } from "../plan/expert-names.js";
-import type { Configuration, ExperimentPlan, ExpertGroup, PlannedMerge, PlannedTraining } from "../plan/plan-schema.js";
+import type {
+  Configuration,
+  ExperimentPlan,
+  ExpertFamily,
+  PlannedMerge,
+  PlannedTraining,
+} from "../plan/plan-schema.js";
 import { type AskedModel, languagesOf } from "../plan/plan-tasks.js";
 import type { Role } from "../plan/plan-values.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import {
-  type Json,
+  type JsonValue,
   type Location,
   type MergeStep,
   type ModelSource,
@@ -36,7 +42,7 @@ export interface PlanModel extends AskedModel {
 
 export interface ExpertModel extends PlanModel {
   readonly kind: "expert";
-  readonly expertGroup: string;
+  readonly expertFamily: string;
   readonly role: Role;
   /** Run and samples of a checkpoint: `math-1 after 8 samples`. */
   readonly origin?: string;
@@ -49,9 +55,9 @@ export interface MergeModel extends PlanModel {
   readonly merge: PlannedMerge;
   /** The experts in it, in the order of the recipe. */
   readonly members: readonly string[];
-  /** Merge and expert groups. Models with the same are averaged, and have one search. */
+  /** Merge and families of experts. Models with the same are averaged, and have one search. */
   readonly group: string;
-  readonly expertGroups: readonly string[];
+  readonly expertFamilies: readonly string[];
   readonly configuration: Configuration;
 }
 
@@ -68,7 +74,7 @@ export interface PlannedTrainStep {
 }
 
 /**
- * The training steps of an expert group, one for each run.
+ * The training steps of a family of experts, one for each run.
  * @param start the model that they start from, in a folder
  * @param masks by run, the model in a folder whose largest changes it trains; without one: all weights
  */
@@ -85,7 +91,7 @@ export function trainingSteps(
     // Other settings change speed and memory, not the result.
     const engine = trl && { precision: trl.precision };
     const data = facts.dataIdentity(run);
-    const { threads: _threads, ...learned }: Record<string, Json> = run;
+    const { threads: _threads, ...learned }: Record<string, JsonValue> = run;
     const step: TrainStep = {
       kind: "train",
       key: stepKey("train", { run: learned, data, trl: engine }),
@@ -104,7 +110,7 @@ export function trainingSteps(
 
 export function checkpointModel(
   name: string,
-  expertGroup: string,
+  expertFamily: string,
   plan: ExperimentPlan,
   step: TrainStep,
   checkpoint: TrainedCheckpoint,
@@ -112,7 +118,7 @@ export function checkpointModel(
   const identity = madeBy(step.key, checkpoint.path);
   const adapter = checkpoint.isAdapter ? { adapterOf: step.run.base as string } : {};
   return {
-    ...expertFields(name, expertGroup, plan),
+    ...expertFields(name, expertFamily, plan),
     source: identity,
     locations: {
       // An adapter also needs what it was trained on.
@@ -124,13 +130,13 @@ export function checkpointModel(
   };
 }
 
-export function folderModels(plan: ExperimentPlan, expertGroup: string, facts: Facts): ExpertModel[] {
-  const declared = plan.experts[expertGroup] as ExpertGroup;
+export function folderModels(plan: ExperimentPlan, expertFamily: string, facts: Facts): ExpertModel[] {
+  const declared = plan.experts[expertFamily] as ExpertFamily;
   const folders = Array.isArray(declared.folders) ? declared.folders : Object.values(declared.folders ?? {});
-  return memberNames(expertGroup, declared).map((name, i) => {
+  return memberNames(expertFamily, declared).map((name, i) => {
     const { identity, folder } = facts.modelIdentity(folders[i] ?? "");
     return {
-      ...expertFields(name, expertGroup, plan),
+      ...expertFields(name, expertFamily, plan),
       source: identity,
       locations: { [identity]: { folder } },
       needs: [],
@@ -138,10 +144,10 @@ export function folderModels(plan: ExperimentPlan, expertGroup: string, facts: F
   });
 }
 
-function expertFields(name: string, expertGroup: string, plan: ExperimentPlan) {
-  const { role, language } = plan.experts[expertGroup] as ExpertGroup;
+function expertFields(name: string, expertFamily: string, plan: ExperimentPlan) {
+  const { role, language } = plan.experts[expertFamily] as ExpertFamily;
   const languages = language === undefined ? languagesOf(plan) : [language];
-  return { name, kind: "expert", expertGroup, role, languages } as const;
+  return { name, kind: "expert", expertFamily, role, languages } as const;
 }
 
 /** A model as it must be for training: a merge, or a model with an adapter, is written by a step. */
@@ -215,11 +221,11 @@ function mergeModel(
   const source = bindRecipe(withFields(recipe, configuration.fields), binding, members, (model) =>
     model === "base" ? (base.source as string) : (found[used.indexOf(model)]?.source as string),
   );
-  const expertGroups = [
-    ...new Set(found.flatMap((one) => (one.kind === "merge" ? one.expertGroups : [one.expertGroup]))),
+  const expertFamilies = [
+    ...new Set(found.flatMap((one) => (one.kind === "merge" ? one.expertFamilies : [one.expertFamily]))),
   ];
-  const languages = expertGroups.flatMap((expertGroup) => {
-    const { role, language } = plan.experts[expertGroup] as ExpertGroup;
+  const languages = expertFamilies.flatMap((expertFamily) => {
+    const { role, language } = plan.experts[expertFamily] as ExpertFamily;
     return role === "language" && language !== undefined ? [language] : [];
   });
   const names = used.map(({ name }) => name);
@@ -228,8 +234,8 @@ function mergeModel(
     name: [merge.name, label, configuration.label].filter((part) => part !== "").join(", "),
     kind: "merge",
     merge,
-    group: `${merge.name} of ${expertGroups.join(" and ")}`,
-    expertGroups,
+    group: `${merge.name} of ${expertFamilies.join(" and ")}`,
+    expertFamilies,
     members: [...new Set(found.flatMap((one) => (one.kind === "merge" ? one.members : [one.name])))],
     configuration,
     source: source as ModelSource,

@@ -142,7 +142,7 @@ controls: true
       name: "both, soup x layer swap",
       source: { method: "soup", models: [soup, swap] },
       members: ["math-1", "swahili-1"],
-      expertGroups: ["math", "swahili"],
+      expertFamilies: ["math", "swahili"],
       languages: ["sw"],
     });
     expect(found("ties")?.source).toEqual(found("ties of base")?.source);

@@ -148,5 +148,5 @@ function modelName(model: PlanModel | ExpertModel | MergeModel): ModelName {
     const { label, isDefault } = model.configuration;
     return { name, entry: model.merge.name, configuration: label, ...(isDefault ? { isDefault } : {}) };
   }
-  return { name, entry: "expertGroup" in model ? model.expertGroup : name, configuration: "" };
+  return { name, entry: "expertFamily" in model ? model.expertFamily : name, configuration: "" };
 }

@@ -22,7 +22,7 @@ import {
   wordsFor,
   wordsOf,
 } from "./expert-names.js";
-import type { ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "./plan-schema.js";
+import type { ExperimentPlan, ExpertFamily, Merge, PlannedMerge } from "./plan-schema.js";
 import { formatLimit, MAX_MODELS, NAME, NAME_RULE, RESERVED } from "./plan-values.js";
 import { maskOf, startsOf } from "./training-runs.js";
 
@@ -63,7 +63,7 @@ export function* expertProblems(plan: ExperimentPlan): Problems {
   if (taken.size === 0 && plan.merges.length > 0) yield problem(["experts"], "is missing; merges need experts");
 }
 
-function* groupProblems({ role, language, folders, train, select }: ExpertGroup, path: Path): Problems {
+function* groupProblems({ role, language, folders, train, select }: ExpertFamily, path: Path): Problems {
   if ((folders === undefined) === (train === undefined)) yield problem(path, "must have either folders or train");
   if (role === "language" && language === undefined) {
     const message = "is missing; set it to the language's code in task names, such as sw";
@@ -91,7 +91,7 @@ function* mergeProblems(merge: PlannedMerge, path: Path, plan: ExperimentPlan, m
   const wrong = [...wrongNames, ...sourceProblems(merge, path)];
   if (wrongNames.length === 0) wrong.push(...countProblems(merge, path, plan, members));
   yield* wrong;
-  const known = members.flatMap((one) => (one.expertGroup === undefined ? [] : [one.name]));
+  const known = members.flatMap((one) => (one.expertFamily === undefined ? [] : [one.name]));
   if (recipe && wrong.length === 0 && known.length > 0) yield* configurationProblems(merge, path, members);
   for (const [i, pair] of (pairs === "all" ? [] : pairs).entries()) {
     for (const expert of pair.filter((one) => !known.includes(one))) {
@@ -157,7 +157,7 @@ function configurationProblems(merge: PlannedMerge, path: Path, members: readonl
   return found.values();
 }
 
-/** What is wrong with what groups and merges start from: one model each, and no cycle. */
+/** What is wrong with what families and merges start from: one model each, and no cycle. */
 function* startProblems(plan: ExperimentPlan, sources: readonly Member[]): Problems {
   for (const [group, { train }] of Object.entries(plan.experts)) {
     if (train?.from !== undefined) yield* startProblem(train.from, ["experts", group, "train", "from"], plan, sources);
@@ -190,7 +190,7 @@ function* startProblem(word: string, path: Path, plan: ExperimentPlan, sources: 
 /** A merge of several combinations where one model is needed. */
 export function* severalProblem(word: string, path: Path, plan: ExperimentPlan, sources: readonly Member[]): Problems {
   const meaning = meaningOf(word, sources);
-  const isMerge = meaning?.kind === "one" && meaning.members[0]?.expertGroup === undefined;
+  const isMerge = meaning?.kind === "one" && meaning.members[0]?.expertFamily === undefined;
   const merge = isMerge ? plan.merges.find(({ name }) => name === word) : undefined;
   if (!merge || countBindings(namingRecipe(merge), sources) > MAX_MODELS) return;
   const { length } = combinationsOf(merge, sources);
@@ -199,7 +199,7 @@ export function* severalProblem(word: string, path: Path, plan: ExperimentPlan, 
   yield problem(path, `${what}. List one combination in its pairs, or name single experts in its recipe`);
 }
 
-/** A group or merge that starts from something, or is made of it. */
+/** A family or merge that starts from something, or is made of it. */
 interface Dependent {
   readonly name: string;
   readonly path: Path;
@@ -209,8 +209,8 @@ interface Dependent {
 
 /** Each cycle once, where the plan first enters it. */
 function cycleProblems({ experts, merges }: ExperimentPlan, sources: readonly Member[]): Problems {
-  const idOf = ({ name, expertGroup }: Member) =>
-    expertGroup === undefined ? `merge ${name}` : `group ${expertGroup}`;
+  const idOf = ({ name, expertFamily }: Member) =>
+    expertFamily === undefined ? `merge ${name}` : `group ${expertFamily}`;
   const dependents = new Map<string, Dependent>();
   for (const [name, { train }] of Object.entries(experts)) {
     const path = ["experts", name, "train", "from"];

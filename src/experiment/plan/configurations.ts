@@ -2,7 +2,7 @@
 import { isObject, Random } from "../../kit/index.js";
 import { type Problem, valueAt } from "../../kit/settings/index.js";
 import { recipeProblems } from "../../merge/index.js";
-import type { Json } from "../steps/step.js";
+import type { JsonValue } from "../steps/step.js";
 import { bindingsOf, bindRecipe, type Member, mentionsIn, nameProblems, sourcesIn } from "./expert-names.js";
 import type { Configuration, ExperimentPlan, Merge, PlannedMerge, Search } from "./plan-schema.js";
 import { formatLimit } from "./plan-values.js";
@@ -30,7 +30,7 @@ export function numberFields({ grid }: Merge): string[] {
 
 /** All configurations of a merge, each once, in the order of the grid. Without a `default`, the first is it. */
 export function configurationsOf(merge: Merge): Configuration[] {
-  let combined: Record<string, Json>[] = [{}];
+  let combined: Record<string, JsonValue>[] = [{}];
   for (const [field, values] of Object.entries(merge.grid)) {
     combined = combined.flatMap((fields) => values.map((value) => ({ ...fields, [field]: value })));
   }
@@ -68,12 +68,12 @@ export function mostEvaluated(merge: PlannedMerge, { budget }: Pick<Search, "bud
 }
 
 /** A recipe with fields set. A name with dots is the path of an inner field, such as `models.0.weight`. */
-export function withFields<T>(recipe: Readonly<Record<string, T>>, fields: Fields): Record<string, T | Json> {
-  const set = (all: unknown, [name, value]: [string, Json]) => withValue(all, name.split("."), value);
-  return Object.entries(fields).reduce(set, recipe) as Record<string, T | Json>;
+export function withFields<T>(recipe: Readonly<Record<string, T>>, fields: Fields): Record<string, T | JsonValue> {
+  const set = (all: unknown, [name, value]: [string, JsonValue]) => withValue(all, name.split("."), value);
+  return Object.entries(fields).reduce(set, recipe) as Record<string, T | JsonValue>;
 }
 
-function withValue(inside: unknown, [first = "", ...rest]: readonly string[], value: Json): unknown {
+function withValue(inside: unknown, [first = "", ...rest]: readonly string[], value: JsonValue): unknown {
   const set = (inner: unknown) => (rest.length === 0 ? value : withValue(inner, rest, value));
   if (Array.isArray(inside)) {
     return inside.map((inner: unknown, i) => (String(i) === first ? set(inner) : inner));
@@ -92,14 +92,14 @@ export function identityOf(fields: Fields): string {
 /** A field's name in titles and labels. */
 export const fieldTitle = (field: string) => field.replaceAll("_", " ");
 
-function labelOf(fields: Fields, write: (value: Json) => string = plainly): string {
+function labelOf(fields: Fields, write: (value: JsonValue) => string = plainly): string {
   return Object.entries(fields)
     .map(([field, value]) => `${fieldTitle(field)} ${write(value)}`)
     .join(", ");
 }
 
 /** A value of a configuration in words. */
-export function plainly(value: Json): string {
+export function plainly(value: JsonValue): string {
   if (typeof value !== "object") return String(value);
   if (value === null || Array.isArray(value)) return JSON.stringify(value);
   return Object.entries(value)

@@ -1,7 +1,7 @@
 // Controls of layer swaps: merges that show whether any exchange of layers would do.
 import { Random, RecipeError } from "../../kit/index.js";
 import { checkRecipe, type SwapRecipe, swapOwners } from "../../merge/index.js";
-import type { Json } from "../steps/step.js";
+import type { JsonValue } from "../steps/step.js";
 import { configurationsOf, withFields } from "./configurations.js";
 import type { ControlKind } from "./merge-schema.js";
 import type { ExperimentPlan, PlannedMerge } from "./plan-schema.js";
@@ -76,7 +76,11 @@ function controlOf(
 }
 
 /** Other layers, as many as a swap takes, by its fields `layers`; fewer than asked for if there are no more sets. */
-function drawLayers(recipe: object, layers: number, { draws, seed }: Controls): { layers: Record<string, Json> }[] {
+function drawLayers(
+  recipe: object,
+  layers: number,
+  { draws, seed }: Controls,
+): { layers: Record<string, JsonValue> }[] {
   const owners = ownersOf(recipe, layers);
   const all = owners.map((_, layer) => layer);
   const of = (owner: string) => all.filter((layer) => owners[layer] === owner);
@@ -88,7 +92,7 @@ function drawLayers(recipe: object, layers: number, { draws, seed }: Controls): 
   });
   const random = Random.of(seed, "random layers");
   const seen = new Set([JSON.stringify(fieldsOf(own, averaged))]);
-  const drawn: { layers: Record<string, Json> }[] = [];
+  const drawn: { layers: Record<string, JsonValue> }[] = [];
   for (let tries = 0; drawn.length < draws && tries < draws * TRIES; tries++) {
     const sample = random.sample(all, own.length + averaged.length);
     const fields = fieldsOf(sample.slice(0, own.length), sample.slice(own.length));

@@ -19,7 +19,7 @@ const planOf = async (name: string) => (await readPlan(join(folder, `${name}.yam
 async function finished(name: string, without: RegExp = /^$/) {
   const whole = await planOf(name);
   const experts = Object.fromEntries(
-    Object.entries(whole.experts).filter(([expertGroup]) => !without.test(expertGroup)),
+    Object.entries(whole.experts).filter(([expertFamily]) => !without.test(expertFamily)),
   );
   const plan = {
     ...whole,
@@ -42,16 +42,16 @@ describe("the paper's plan", () => {
     const runs = Object.values(plan.experts).flatMap(({ train }) => train?.runs ?? []);
     const presets = runs.map(({ fields }) => String(fields.preset));
     const languages = ["swahili", "telugu", "bengali", "japanese"];
-    for (const expertGroup of ["math", ...languages]) {
-      for (const number of [1, 2, 3]) expect(presets).toContain(`paper/${expertGroup}-${number}`);
+    for (const expertFamily of ["math", ...languages]) {
+      for (const number of [1, 2, 3]) expect(presets).toContain(`paper/${expertFamily}-${number}`);
     }
     for (const preset of presets) expect(presetFields(preset)).toBeDefined();
   });
 
   it("trains them on the data of table 3", async () => {
     const plan = await planOf("paper-mgsm-swahili");
-    const used = (expertGroup: string): string[] => {
-      const run = plan.experts[expertGroup]?.train?.runs[0] as PlannedRun;
+    const used = (expertFamily: string): string[] => {
+      const run = plan.experts[expertFamily]?.train?.runs[0] as PlannedRun;
       const { sets } = run.fields.data as { sets: { use?: string; source?: string }[] };
       return sets.map(({ use, source }) => use ?? source ?? "");
     };
@@ -113,8 +113,8 @@ describe("the sequel's plan", () => {
       const names = merges(models).map(({ merge }) => merge.name);
       const others = ["math reverted", "target reverted", "soup", "soup of reverted"];
       expect([...new Set(names)]).toEqual(["separate", "frozen", ...others, "from mathematics to the language"]);
-      const expertGroups = membersOf(plan).map(({ expertGroup }) => expertGroup);
-      for (const way of ["partitioned", "mixed"]) expect(expertGroups).toContain(way);
+      const expertFamilies = membersOf(plan).map(({ expertFamily }) => expertFamily);
+      for (const way of ["partitioned", "mixed"]) expect(expertFamilies).toContain(way);
       const code = { Swahili: "sw", Bengali: "bn", Telugu: "te" }[values.language ?? ""];
       const tasks = models.map((one) => one.tasks.map(({ request }) => request.task));
       expect(new Set(tasks.flat())).toEqual(new Set([`mgsm_${code}`, "mgsm_en", `belebele_${code}`]));

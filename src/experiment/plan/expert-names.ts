@@ -4,13 +4,13 @@ import { isObject } from "../../kit/index.js";
 import { didYouMean } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { mapSources, sourceFieldsOf, sourcesOf } from "../../merge/index.js";
-import type { ExperimentPlan, ExpertGroup, Merge, PlannedMerge } from "./plan-schema.js";
+import type { ExperimentPlan, ExpertFamily, Merge, PlannedMerge } from "./plan-schema.js";
 import type { Role } from "./plan-values.js";
 
-/** An expert as recipes name it, or a merge. `family`: the name of an expert's group, which a plan calls a family. */
+/** An expert as recipes name it, or a merge. `expertFamily`: of an expert. */
 export interface Member {
   readonly name: string;
-  readonly expertGroup?: string;
+  readonly expertFamily?: string;
   readonly role?: Role;
 }
 
@@ -22,8 +22,8 @@ interface Meaning {
 }
 
 export function membersOf({ experts }: Pick<ExperimentPlan, "experts">): Member[] {
-  return Object.entries(experts).flatMap(([expertGroup, declared]) =>
-    memberNames(expertGroup, declared).map((name) => ({ name, expertGroup, role: declared.role })),
+  return Object.entries(experts).flatMap(([expertFamily, declared]) =>
+    memberNames(expertFamily, declared).map((name) => ({ name, expertFamily, role: declared.role })),
   );
 }
 
@@ -33,8 +33,8 @@ export function sourcesIn(plan: Pick<ExperimentPlan, "experts"> & { readonly mer
 }
 
 /** Names of a group's experts: those given, or FAMILY-1, FAMILY-2, and so on. */
-export function memberNames(expertGroup: string, { folders, train, select }: ExpertGroup): string[] {
-  const numbered = (count: number) => Array.from({ length: count }, (_, i) => `${expertGroup}-${i + 1}`);
+export function memberNames(expertFamily: string, { folders, train, select }: ExpertFamily): string[] {
+  const numbered = (count: number) => Array.from({ length: count }, (_, i) => `${expertFamily}-${i + 1}`);
   if (select) return numbered(select.top);
   if (Array.isArray(folders)) return numbered(folders.length);
   if (folders) return Object.keys(folders);
@@ -46,10 +46,10 @@ export function meaningOf(word: string, members: readonly Member[]): Meaning | u
   if (word === "base") return { kind: "base", members: [] };
   const all = /^all (.+)$/.exec(word)?.[1];
   const named = all ?? word;
-  const group = members.filter(({ expertGroup, role }) => expertGroup === named || role === named);
+  const group = members.filter(({ expertFamily, role }) => expertFamily === named || role === named);
   if (all !== undefined) return group.length > 0 ? { kind: "all", members: group } : undefined;
   const own = members.filter(({ name }) => name === word);
-  const expert = own.find(({ expertGroup }) => expertGroup !== undefined);
+  const expert = own.find(({ expertFamily }) => expertFamily !== undefined);
   if (expert) return { kind: "one", members: [expert] };
   // A merge may have the name of a family, which comes first.
   if (group.length > 0) return { kind: "each", members: group };
@@ -96,7 +96,7 @@ export function nameProblems(recipe: unknown, members: readonly Member[], path: 
 
 export function wordsFor(members: readonly Member[]): string[] {
   return [
-    ...new Set(members.flatMap(({ name, expertGroup, role }) => [name, expertGroup ?? [], role ?? []].flat())),
+    ...new Set(members.flatMap(({ name, expertFamily, role }) => [name, expertFamily ?? [], role ?? []].flat())),
     "base",
   ];
 }
@@ -138,7 +138,7 @@ export function combinationsOf(
 
 function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): boolean {
   if (pairs === "all") return true;
-  const names = new Set(used.flatMap(({ name, expertGroup }) => (expertGroup === undefined ? [] : [name])));
+  const names = new Set(used.flatMap(({ name, expertFamily }) => (expertFamily === undefined ? [] : [name])));
   // The base takes the place of an expert in some controls.
   return pairs.some(
     (pair) =>

@@ -13,7 +13,7 @@ const trl = z.strictObject({
   gradient_checkpointing: flag.optional().describe("recompute activations instead of keeping them"),
 });
 
-/** Fields of `training` and of an expert group's `train`. */
+/** Fields of `training` and of a family of experts's `train`. */
 export const common = {
   engine: z
     .enum(["embedded", "trl"], "must be embedded or trl")
@@ -71,7 +71,7 @@ const selection = z.strictObject({
   one_per_run: flag.default(true).describe("keep at most one checkpoint of each run"),
 });
 
-export const expertGroup = z.strictObject({
+export const expertFamily = z.strictObject({
   role: z
     .enum(ROLES, `must be one of ${ROLES.join(", ")}`)
     .describe("task: trained on the task; language: trained on a language; joint: trained on both; other"),

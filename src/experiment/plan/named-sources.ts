@@ -28,7 +28,7 @@ export function tasksIn(
     ];
     return requests.map((request) => ({ request, path: ["evaluate", "tasks", i] }));
   });
-  const selecting = Object.entries(plan.experts).flatMap(([expertGroup, { select, language }]) =>
+  const selecting = Object.entries(plan.experts).flatMap(([expertFamily, { select, language }]) =>
     [
       ...decidingScores(select?.by ?? [], plan, language === undefined ? languages : [language]).flatMap(({ tasks }) =>
         tasks.map((task) => ({ task, at: ["by"] })),
@@ -37,7 +37,7 @@ export function tasksIn(
     ].flatMap(({ task, at }) =>
       inLanguages(task, language === undefined ? languages : [language]).map((name) => ({
         request: requestOf(name, plan),
-        path: ["experts", expertGroup, "select", ...at],
+        path: ["experts", expertFamily, "select", ...at],
       })),
     ),
   );

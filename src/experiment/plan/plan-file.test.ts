@@ -290,11 +290,11 @@ evaluate: { tasks: [mgsm_en] }
     ).toEqual([
       "line 10: merges[0].grid: has 1,000,000,000 combinations; the limit is 10,000. List fewer values, or split the merge",
     ]);
-    const expertGroups = ["a", "b", "c", "d"].map(
+    const expertFamilies = ["a", "b", "c", "d"].map(
       (one) => `  ${one}: { role: other, folders: ${numbers.replace(/\d+/g, "f")} }`,
     );
     const soup = "  - { name: all pairs, recipe: { method: soup, models: [a, b, c, d] } }";
-    expect(problemsOf(GOOD.replace("merges:", `${expertGroups.join("\n")}\nmerges:\n${soup}`))).toEqual([
+    expect(problemsOf(GOOD.replace("merges:", `${expertFamilies.join("\n")}\nmerges:\n${soup}`))).toEqual([
       expect.stringContaining("makes 1,000,000,000,000 models"),
     ]);
     const trained = `math:

@@ -12,8 +12,8 @@ import {
 } from "../../kit/settings/index.js";
 import { templateVariables } from "../../train/data/index.js";
 import type { Run } from "../../train/index.js";
-import type { Json, TrainStep } from "../steps/step.js";
-import { common, expertGroup } from "./expert-schema.js";
+import type { JsonValue, TrainStep } from "../steps/step.js";
+import { common, expertFamily } from "./expert-schema.js";
 import { controls, merge } from "./merge-schema.js";
 import {
   count,
@@ -231,7 +231,7 @@ export const planSchema = z.strictObject({
     .default({})
     .describe("named settings of training runs, for `like`"),
   experts: z
-    .record(z.string(), expertGroup)
+    .record(z.string(), expertFamily)
     .default({})
     .describe(
       "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
@@ -259,6 +259,12 @@ export const planSchema = z.strictObject({
       "controls of layer swaps, in their default configuration: true for all kinds, or a list of kinds, or a mapping. Searches ignore them, and none is marked best",
     ),
   evaluate: evaluation.describe("evaluation of every model"),
+  steps: z
+    .record(z.string(), z.looseObject({ verb: line.describe("command, such as export, extract or measure") }))
+    .default({})
+    .describe(
+      "other commands to carry out, by names of your own: `verb`, and the fields that it takes (see Calls and commands), with names of this plan for models; a family is each of its experts in turn. What a step writes is in its folder, under `out`",
+    ),
   averages: z
     .array(average)
     .default([])
@@ -305,7 +311,7 @@ export interface PlannedRun {
   /** Of the expert; with `select`, of the run alone. */
   readonly name: string;
   /** The fields that identify it, as written, without `base` and `out`. */
-  readonly fields: Readonly<Record<string, Json>>;
+  readonly fields: Readonly<Record<string, JsonValue>>;
   /** The run with its preset and defaults; undefined if it is not valid. */
   readonly settings: Run | undefined;
   /** Where its data are, below `train`. */
@@ -321,14 +327,14 @@ export interface PlannedTraining {
   readonly trl: TrainStep["trl"];
 }
 
-/** An expert group of a settled plan. */
-export interface ExpertGroup extends Omit<WrittenGroup, "train"> {
+/** A family of experts of a settled plan. */
+export interface ExpertFamily extends Omit<WrittenGroup, "train"> {
   readonly train?: PlannedTraining | undefined;
 }
 
 /** A plan with its training runs, spaces and rounds settled, which is checked and expanded. */
 export interface ExperimentPlan extends Omit<WrittenPlan, "experts" | "merges"> {
-  readonly experts: Readonly<Record<string, ExpertGroup>>;
+  readonly experts: Readonly<Record<string, ExpertFamily>>;
   readonly merges: readonly PlannedMerge[];
 }
 

@@ -1,4 +1,4 @@
-// Settles a plan: training runs have all their fields, spaces become configurations, and later rounds more expert groups and
+// Settles a plan: training runs have all their fields, spaces become configurations, and later rounds more families of experts and
 // merges, which start from the merge before.
 
 import { isObject, mergeObjects } from "../../kit/index.js";
@@ -10,7 +10,7 @@ import { settleSpaces } from "./configurations.js";
 import { memberNames, membersNamed, membersOf, mentionsIn, namingRecipe, sourcesIn, wordsOf } from "./expert-names.js";
 import {
   type ExperimentPlan,
-  type ExpertGroup,
+  type ExpertFamily,
   type PlannedMerge,
   type PlannedRun,
   planSchema,
@@ -32,8 +32,8 @@ export function settle(value: unknown): Checked<ExperimentPlan> {
 
 interface Repeated {
   readonly from: PlannedMerge;
-  readonly expertGroups: readonly string[];
-  /** Merges of these expert groups and no other trained ones. */
+  readonly expertFamilies: readonly string[];
+  /** Merges of these families of experts and no other trained ones. */
   readonly merges: readonly PlannedMerge[];
 }
 
@@ -42,15 +42,18 @@ export function mergeInRound(name: string, round: number): string {
   return round === 1 ? name : `${name}, round ${round}`;
 }
 
-/** The name of an expert group or of a named run in a round, from 1. */
-export function groupInRound(name: string, round: number): string {
+/** The name of a family of experts or of a named run in a round, from 1. */
+export function familyInRound(name: string, round: number): string {
   return round === 1 ? name : `${name}-round-${round}`;
 }
 
-/** The expert groups and merges that a plan's rounds repeat, by their names in the first; none in a plan without rounds. */
-export function repeatedIn(plan: ExperimentPlan): { expertGroups: readonly string[]; merges: readonly PlannedMerge[] } {
+/** The families of experts and merges that a plan's rounds repeat, by their names in the first; none in a plan without rounds. */
+export function repeatedIn(plan: ExperimentPlan): {
+  expertFamilies: readonly string[];
+  merges: readonly PlannedMerge[];
+} {
   const from = plan.rounds && mergeToStartFrom(plan);
-  return from ? repeatedFor(plan, from) : { expertGroups: [], merges: [] };
+  return from ? repeatedFor(plan, from) : { expertFamilies: [], merges: [] };
 }
 
 /** Names of the merges that rounds add to a plan. */
@@ -81,7 +84,7 @@ function settleRounds(plan: ExperimentPlan): Checked<ExperimentPlan> {
   const several = [...severalProblem(from.name, path, plan, sourcesIn(plan))];
   if (several.length > 0) return { value: plan, problems: several };
   const repeated = repeatedFor(plan, from);
-  if (repeated.expertGroups.length === 0) {
+  if (repeated.expertFamilies.length === 0) {
     return refuse(`needs trained experts in ${from.name}; none of its families has train`);
   }
   const wide = ambiguousRoles(plan, repeated);
@@ -94,11 +97,13 @@ function settleRounds(plan: ExperimentPlan): Checked<ExperimentPlan> {
 }
 
 /** A name of a later round that the plan has already. */
-function takenName(plan: ExperimentPlan, whole: ExperimentPlan, { expertGroups }: Repeated): string | undefined {
+function takenName(plan: ExperimentPlan, whole: ExperimentPlan, { expertFamilies }: Repeated): string | undefined {
   const known = new Set([...Object.keys(plan.experts), ...membersOf(plan).map(({ name }) => name)]);
   const rounds = laterRounds(plan);
-  const added = new Set(rounds.flatMap((round) => expertGroups.map((expertGroup) => groupInRound(expertGroup, round))));
-  const experts = membersOf(whole).flatMap(({ name, expertGroup = "" }) => (added.has(expertGroup) ? [name] : []));
+  const added = new Set(
+    rounds.flatMap((round) => expertFamilies.map((expertFamily) => familyInRound(expertFamily, round))),
+  );
+  const experts = membersOf(whole).flatMap(({ name, expertFamily = "" }) => (added.has(expertFamily) ? [name] : []));
   const merges = whole.merges.map(({ name }) => name);
   return [...added, ...experts].find((name) => known.has(name)) ?? merges.find((name, i) => merges.indexOf(name) < i);
 }
@@ -114,29 +119,29 @@ function mergeToStartFrom({ merges, rounds }: ExperimentPlan): PlannedMerge | un
 
 function repeatedFor(plan: ExperimentPlan, from: PlannedMerge): Repeated {
   const sources = sourcesIn(plan);
-  /** Trained groups that a merge needs, also through merges and what groups start from. */
+  /** Trained families that a merge needs, also through merges and what families start from. */
   const needed = (merge: PlannedMerge): ReadonlySet<string> => {
-    const expertGroups = new Set<string>();
+    const expertFamilies = new Set<string>();
     const words = new Set(wordsOf(merge));
     // The set grows while it is read.
     for (const word of words) {
-      for (const { name, expertGroup } of membersNamed(word, sources)) {
-        const train = expertGroup === undefined ? undefined : plan.experts[expertGroup]?.train;
-        if (train && expertGroup !== undefined) expertGroups.add(expertGroup);
-        const inner = expertGroup === undefined ? plan.merges.filter((one) => one.name === name).flatMap(wordsOf) : [];
+      for (const { name, expertFamily } of membersNamed(word, sources)) {
+        const train = expertFamily === undefined ? undefined : plan.experts[expertFamily]?.train;
+        if (train && expertFamily !== undefined) expertFamilies.add(expertFamily);
+        const inner = expertFamily === undefined ? plan.merges.filter((one) => one.name === name).flatMap(wordsOf) : [];
         for (const next of [...inner, ...(train ? startsOf(train) : [])]) words.add(next);
       }
     }
-    return expertGroups;
+    return expertFamilies;
   };
-  const expertGroups = needed(from);
+  const expertFamilies = needed(from);
   const merges = plan.merges.filter((merge) => {
     const own = [...needed(merge)];
-    return own.length > 0 && own.every((expertGroup) => expertGroups.has(expertGroup));
+    return own.length > 0 && own.every((expertFamily) => expertFamilies.has(expertFamily));
   });
   return {
     from,
-    expertGroups: Object.keys(plan.experts).filter((expertGroup) => expertGroups.has(expertGroup)),
+    expertFamilies: Object.keys(plan.experts).filter((expertFamily) => expertFamilies.has(expertFamily)),
     merges,
   };
 }
@@ -155,12 +160,12 @@ function withNames(merge: PlannedMerge, to: (word: string) => string): PlannedMe
   };
 }
 
-function groupsByRole({ experts }: ExperimentPlan, { expertGroups }: Repeated): Map<string, string[]> {
+function familiesByRole({ experts }: ExperimentPlan, { expertFamilies }: Repeated): Map<string, string[]> {
   const inRole = ROLES.map(
     (role) => [role, Object.keys(experts).filter((name) => experts[name]?.role === role)] as const,
   );
   return new Map(
-    inRole.flatMap(([role, own]) => (own.some((name) => expertGroups.includes(name)) ? [[role, own]] : [])),
+    inRole.flatMap(([role, own]) => (own.some((name) => expertFamilies.includes(name)) ? [[role, own]] : [])),
   );
 }
 
@@ -169,22 +174,24 @@ const roleIn = (word: string) => PLAIN.exec(word)?.[2] ?? word;
 
 /** A role would also mean the experts of later rounds. */
 function ambiguousRoles(plan: ExperimentPlan, repeated: Repeated): Problem[] {
-  const byRole = groupsByRole(plan, repeated);
+  const byRole = familiesByRole(plan, repeated);
   return plan.merges.flatMap((merge, i) => {
     const wide = mentionsIn(namingRecipe(merge)).find(({ word }) => (byRole.get(roleIn(word))?.length ?? 0) > 1);
     if (!wide) return [];
-    const expertGroups = byRole.get(roleIn(wide.word)) ?? [];
-    const what = `${wide.word} means ${expertGroups.length} families`;
-    return [{ path: ["merges", i], message: `${what}; with rounds, name one of them: ${formatSome(expertGroups, 8)}` }];
+    const expertFamilies = byRole.get(roleIn(wide.word)) ?? [];
+    const what = `${wide.word} means ${expertFamilies.length} families`;
+    return [
+      { path: ["merges", i], message: `${what}; with rounds, name one of them: ${formatSome(expertFamilies, 8)}` },
+    ];
   });
 }
 
 /** The plan with the group in place of a role that means one. */
 function withoutRoles(plan: ExperimentPlan, repeated: Repeated): ExperimentPlan {
-  const byRole = groupsByRole(plan, repeated);
+  const byRole = familiesByRole(plan, repeated);
   const to = (word: string) => {
-    const [expertGroup, ...others] = byRole.get(roleIn(word)) ?? [];
-    return expertGroup === undefined || others.length > 0 ? word : word.replace(PLAIN, `$1${expertGroup}`);
+    const [expertFamily, ...others] = byRole.get(roleIn(word)) ?? [];
+    return expertFamily === undefined || others.length > 0 ? word : word.replace(PLAIN, `$1${expertFamily}`);
   };
   return { ...plan, merges: plan.merges.map((merge) => withNames(merge, to)) };
 }
@@ -202,31 +209,33 @@ function withMask(run: PlannedRun, to: (word: string) => string): PlannedRun {
   };
 }
 
-function withRounds(plan: ExperimentPlan, { from, expertGroups, merges }: Repeated): ExperimentPlan {
-  const experts: Record<string, ExpertGroup> = { ...plan.experts };
+function withRounds(plan: ExperimentPlan, { from, expertFamilies, merges }: Repeated): ExperimentPlan {
+  const experts: Record<string, ExpertFamily> = { ...plan.experts };
   const rounds = laterRounds(plan);
   const names = new Set(merges.map(({ name }) => name));
-  const own = expertGroups.flatMap((expertGroup) => memberNames(expertGroup, plan.experts[expertGroup] as ExpertGroup));
+  const own = expertFamilies.flatMap((expertFamily) =>
+    memberNames(expertFamily, plan.experts[expertFamily] as ExpertFamily),
+  );
   const inRound = (round: number) => (word: string) => {
     const plain = roleIn(word);
     const prefix = word.slice(0, word.length - plain.length);
-    if (expertGroups.includes(plain)) return prefix + groupInRound(plain, round);
-    if (own.includes(plain)) return expertInRound(plan, expertGroups, plain, round);
+    if (expertFamilies.includes(plain)) return prefix + familyInRound(plain, round);
+    if (own.includes(plain)) return expertInRound(plan, expertFamilies, plain, round);
     return names.has(word) ? mergeInRound(word, round) : word;
   };
   for (const round of rounds) {
-    for (const expertGroup of expertGroups) {
-      const declared = plan.experts[expertGroup] as ExpertGroup;
-      const train = declared.train as NonNullable<ExpertGroup["train"]>;
+    for (const expertFamily of expertFamilies) {
+      const declared = plan.experts[expertFamily] as ExpertFamily;
+      const train = declared.train as NonNullable<ExpertFamily["train"]>;
       const { runs, from: first } = train;
-      experts[groupInRound(expertGroup, round)] = {
+      experts[familyInRound(expertFamily, round)] = {
         ...declared,
         train: {
           ...train,
           from: first === undefined ? mergeInRound(from.name, round - 1) : inRound(round)(first),
           runs: runs.map((run) => ({
             ...withMask(run, inRound(round)),
-            name: nameInRound(run.name, expertGroup, train.isNamed, round),
+            name: nameInRound(run.name, expertFamily, train.isNamed, round),
           })),
         },
       };
@@ -268,13 +277,15 @@ function withRounds(plan: ExperimentPlan, { from, expertGroups, merges }: Repeat
 }
 
 /** Experts that are numbered have the group's name; others have their own. */
-function expertInRound(plan: ExperimentPlan, expertGroups: readonly string[], name: string, round: number): string {
-  const expertGroup =
-    expertGroups.find((one) => memberNames(one, plan.experts[one] as ExpertGroup).includes(name)) ?? "";
-  const { train, select } = plan.experts[expertGroup] as ExpertGroup;
-  return nameInRound(name, expertGroup, !select && train?.isNamed === true, round);
+function expertInRound(plan: ExperimentPlan, expertFamilies: readonly string[], name: string, round: number): string {
+  const expertFamily =
+    expertFamilies.find((one) => memberNames(one, plan.experts[one] as ExpertFamily).includes(name)) ?? "";
+  const { train, select } = plan.experts[expertFamily] as ExpertFamily;
+  return nameInRound(name, expertFamily, !select && train?.isNamed === true, round);
 }
 
-function nameInRound(name: string, expertGroup: string, isNamed: boolean, round: number): string {
-  return isNamed ? groupInRound(name, round) : `${groupInRound(expertGroup, round)}${name.slice(expertGroup.length)}`;
+function nameInRound(name: string, expertFamily: string, isNamed: boolean, round: number): string {
+  return isNamed
+    ? familyInRound(name, round)
+    : `${familyInRound(expertFamily, round)}${name.slice(expertFamily.length)}`;
 }

@@ -1,9 +1,9 @@
 // The space of a search: recipe fields, and what each may be. A point of the unit cube is one value for each.
-import type { Json } from "../steps/step.js";
+import type { JsonValue } from "../steps/step.js";
 
 /** What a field may be: one of a list, a number, or a gradient of numbers over the layers. */
 export type Variable =
-  | readonly Json[]
+  | readonly JsonValue[]
   | {
       readonly from: number;
       readonly to: number;
@@ -13,9 +13,9 @@ export type Variable =
 
 export type Space = Readonly<Record<string, Variable>>;
 
-export type Fields = Readonly<Record<string, Json>>;
+export type Fields = Readonly<Record<string, JsonValue>>;
 
-const isList = (variable: Variable): variable is readonly Json[] => Array.isArray(variable);
+const isList = (variable: Variable): variable is readonly JsonValue[] => Array.isArray(variable);
 
 /** Number of equal cells of a coordinate; 0 for a real number. */
 function cellsIn(variable: Variable): number {
@@ -42,15 +42,15 @@ export function fieldsAt(space: Space, point: readonly number[]): Fields {
       const own = point.slice(next, next + coordinatesIn(variable));
       next += own.length;
       const values = own.map((x) => valueAt(variable, x));
-      return [path, !isList(variable) && variable.gradient ? { gradient: values } : (values[0] as Json)];
+      return [path, !isList(variable) && variable.gradient ? { gradient: values } : (values[0] as JsonValue)];
     }),
   );
 }
 
-function valueAt(variable: Variable, x: number): Json {
+function valueAt(variable: Variable, x: number): JsonValue {
   const cells = cellsIn(variable);
   const cell = Math.min(cells - 1, Math.floor(x * cells));
-  if (isList(variable)) return variable[cell] as Json;
+  if (isList(variable)) return variable[cell] as JsonValue;
   const { from, to } = variable;
   if (cells > 0) return from + cell;
   // A thousandth of the range or finer, so that recipes stay readable.
@@ -65,16 +65,18 @@ export function pointOf(space: Space, fields: Fields): number[] {
     const value = fields[path];
     const count = coordinatesIn(variable);
     const list =
-      isGradient(value) && value.gradient.length === count ? value.gradient : Array<Json>(count).fill(value ?? null);
+      isGradient(value) && value.gradient.length === count
+        ? value.gradient
+        : Array<JsonValue>(count).fill(value ?? null);
     return list.map((one) => placeOf(variable, one));
   });
 }
 
-function isGradient(value: Json | undefined): value is { gradient: Json[] } {
+function isGradient(value: JsonValue | undefined): value is { gradient: JsonValue[] } {
   return typeof value === "object" && value !== null && "gradient" in value && Array.isArray(value.gradient);
 }
 
-function placeOf(variable: Variable, value: Json): number {
+function placeOf(variable: Variable, value: JsonValue): number {
   const cells = cellsIn(variable);
   if (isList(variable)) {
     const found = variable.findIndex((one) => JSON.stringify(one) === JSON.stringify(value));

@@ -4,18 +4,18 @@ import { didYouMean } from "../../kit/printing/index.js";
 import type { Problem } from "../../kit/settings/index.js";
 import { checkRun, type Run, TYPICAL_SAMPLES } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
-import type { ExpertGroup, PlannedRun, PlannedTraining, WrittenPlan, WrittenTraining } from "./plan-schema.js";
+import type { ExpertFamily, PlannedRun, PlannedTraining, WrittenPlan, WrittenTraining } from "./plan-schema.js";
 import { formatLimit, MAX_CHECKPOINTS } from "./plan-values.js";
 
 type Mapping = Readonly<Record<string, unknown>>;
 
-/** Settles the expert groups of a plan. */
+/** Settles the families of experts of a plan. */
 export function settleExperts(plan: Pick<WrittenPlan, "experts" | "training">): {
-  readonly experts: Readonly<Record<string, ExpertGroup>>;
+  readonly experts: Readonly<Record<string, ExpertFamily>>;
   readonly problems: readonly Problem[];
 } {
   const problems: Problem[] = [];
-  const experts = Object.entries(plan.experts).map(([name, { train, ...group }]): [string, ExpertGroup] => {
+  const experts = Object.entries(plan.experts).map(([name, { train, ...group }]): [string, ExpertFamily] => {
     if (!train) return [name, group];
     const settled = settleTraining(plan.training, train, name, group.select !== undefined);
     const path = ["experts", name, "train"];

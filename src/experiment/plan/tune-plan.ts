@@ -1,23 +1,35 @@
+import { z } from "zod";
 import { usageError } from "../../kit/index.js";
+import { namedField } from "../../kit/settings/index.js";
 import type { ExperimentInput } from "./plan-schema.js";
 
 export const TUNE_METHODS = ["swap", "slerp", "ties"] as const;
 export const TUNE_SEARCHES = ["cma-es", "random", "halving"] as const;
 
-export interface TuneSettings {
-  /** Paths, or names on the hub. */
-  readonly task: string;
-  readonly language: string;
-  /** Default: the task expert, in a method that needs no base. */
-  readonly base?: string | undefined;
-  /** Task that decides: a name, or a file. */
-  readonly on: string;
-  /** Items of the task (default: all). */
-  readonly limit?: number | undefined;
-  readonly method: (typeof TUNE_METHODS)[number];
-  readonly how: (typeof TUNE_SEARCHES)[number];
-  readonly budget: number;
-  readonly seed: number;
+/** Folder that tune writes. */
+export const TUNED = "tuned";
+
+const LEAST = "must be at least 2";
+
+/** What tune takes. */
+export const tuneSchema = z.strictObject({
+  task: namedField("source", "task expert"),
+  language: namedField("source", "language expert"),
+  base: namedField("source", "model both were fine-tuned from; ties needs it").optional(),
+  on: namedField("task", "task that decides: a task file, or a name such as mgsm_sw"),
+  limit: z.int().min(2, LEAST).optional().meta({ description: "items of the task", unset: "all" }),
+  method: z
+    .enum(TUNE_METHODS)
+    .default("swap")
+    .meta({ description: "swap: layers of each expert; slerp: share of each by layer; ties: density and lambda" }),
+  how: z.enum(TUNE_SEARCHES).default("cma-es").meta({ description: "way to search" }),
+  budget: z.int().min(2, LEAST).default(40).meta({ description: "configurations to evaluate" }),
+  seed: z.int().min(0).default(0).meta({ description: "random seed" }),
+  out: namedField("folder", "folder for the plan, results and report").default(TUNED),
+});
+
+export interface TuneSettings extends Omit<z.output<typeof tuneSchema>, "out"> {
+  /** Of the task expert. */
   readonly layers: number;
 }
 
@@ -26,8 +38,6 @@ const GRADIENT = 4;
 
 /** Names of the experts, in recipes and in every table. */
 const [TASK, LANGUAGE] = ["task-expert", "language-expert"];
-
-export const TUNED = "tuned";
 
 /** @throws LayergraftError code `usage` if the method needs a base and there is none */
 export function tunePlan(settings: TuneSettings): ExperimentInput {

@@ -140,13 +140,13 @@ function modelsOf({ models }: ComparedRow, task: string, sheet: Sheet): CrossedM
 function levelsOf(name: string, sheet: Sheet): Record<string, string> {
   const model = sheet.models.find((one) => one.name === name);
   if (!model || model.kind === "base") return {};
-  if (!("members" in model)) return "expertGroup" in model ? { [model.expertGroup]: name } : {};
-  const { members, expertGroups }: MergeModel = model;
+  if (!("members" in model)) return "expertFamily" in model ? { [model.expertFamily]: name } : {};
+  const { members, expertFamilies }: MergeModel = model;
   const levels: Record<string, string> = {};
   for (const [i, member] of members.entries()) {
-    const expertGroup =
-      sheet.experts.find((expert) => expert.name === member)?.expertGroup ?? expertGroups[i] ?? member;
-    levels[expertGroup] = levels[expertGroup] === undefined ? member : `${levels[expertGroup]} + ${member}`;
+    const expertFamily =
+      sheet.experts.find((expert) => expert.name === member)?.expertFamily ?? expertFamilies[i] ?? member;
+    levels[expertFamily] = levels[expertFamily] === undefined ? member : `${levels[expertFamily]} + ${member}`;
   }
   return levels;
 }

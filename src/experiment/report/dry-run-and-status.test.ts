@@ -44,7 +44,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean, gguf?: ty
     problems: [],
     counts,
     seconds: 0,
-    store: undefined as never,
+    ...{ known: undefined as never, store: undefined as never },
   };
 }
 

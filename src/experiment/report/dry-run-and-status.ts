@@ -14,6 +14,7 @@ const KIND_NAMES: Readonly<Record<StepKind, string>> = {
   analyze: "analysis",
   merge: "writing merges",
   evaluate: "evaluation",
+  verb: "other commands",
 };
 
 /** Entries of a list that are printed one by one. */
@@ -104,9 +105,11 @@ function modelLines({ variants }: Pick<Outlook, "variants">): string[] {
 /** Experts by family, and merges by group. */
 function knownLines({ models }: Outlook["expansion"], what: string): string[] {
   const lines: (readonly [string, string])[] = [];
-  for (const [expertGroup, of] of groupBy(models, ({ model }) => ("expertGroup" in model ? model.expertGroup : ""))) {
+  for (const [expertFamily, of] of groupBy(models, ({ model }) =>
+    "expertFamily" in model ? model.expertFamily : "",
+  )) {
     const names = of.map(({ model }) => model.name);
-    if (expertGroup !== "") lines.push([expertGroup, formatSome(names, MAX_LISTED)]);
+    if (expertFamily !== "") lines.push([expertFamily, formatSome(names, MAX_LISTED)]);
   }
   const merges = models.flatMap(({ model }) => ("group" in model ? [model] : []));
   for (const [group, of] of groupBy(merges, (model) => model.group)) {
@@ -124,8 +127,8 @@ function knownLines({ models }: Outlook["expansion"], what: string): string[] {
 function countLines({ steps }: Outlook): string[] {
   const rows = KINDS.flatMap((kind) => {
     const own = steps.filter(({ step }) => step.kind === kind);
-    // Few plans write merges.
-    if (kind === "merge" && own.length === 0) return [];
+    // Few plans have them.
+    if ((kind === "merge" || kind === "verb") && own.length === 0) return [];
     const done = own.filter(({ state }) => state.state === "done").length;
     return [[KIND_NAMES[kind], String(done), String(own.length - done)]];
   });
@@ -151,6 +154,7 @@ function stepLines({ steps, expansion }: Outlook): string[] {
   });
   const trained = steps.flatMap(({ step }) => (step.kind === "train" && left.has(step.key) ? [step.name] : []));
   const written = steps.flatMap(({ step }) => (step.kind === "merge" && left.has(step.key) ? [step.label] : []));
+  const others = steps.flatMap(({ step }) => (step.kind === "verb" && left.has(step.key) ? [`  ${step.label}`] : []));
   const analyzed = steps.filter(({ step }) => step.kind === "analyze" && left.has(step.key)).length;
   return [
     ...(trained.length > 0 ? [`  train ${formatSome(trained, MAX_LISTED)}`] : []),
@@ -158,6 +162,8 @@ function stepLines({ steps, expansion }: Outlook): string[] {
     ...(analyzed > 0 ? [`  analyze ${plural(analyzed, "pair")}`] : []),
     ...asked.slice(0, MAX_LISTED),
     ...(asked.length > MAX_LISTED ? [`  evaluate on ${plural(asked.length - MAX_LISTED, "more task")}`] : []),
+    ...others.slice(0, MAX_LISTED),
+    ...(others.length > MAX_LISTED ? [`  and ${plural(others.length - MAX_LISTED, "more command")}`] : []),
   ];
 }
 

@@ -55,6 +55,20 @@ it("writes the recipe of each reported merge, and removes those that are no long
   expect(readdirSync(join(folder, "recipes")).sort()).toEqual(["other-math-1-x-swahili-1-bottom-1.yaml", "own.yaml"]);
 });
 
+it("has its tables on the page as an author copies them into a paper", async () => {
+  await write(plan(""));
+  const data = /<script[^>]*id="data"[^>]*>([\s\S]*?)<\/script>/.exec(textOf("index.html"))?.[1] ?? "{}";
+  const sections = (JSON.parse(data) as { sections: { id: string; figures: { commands: Command[] }[] }[] }).sections;
+  type Command = { command: string; file: { text: string } };
+  const shown = sections.at(-1)?.figures[0]?.commands ?? [];
+  expect(sections.at(-1)?.id).toBe("paper");
+  const files = readdirSync(folder).filter((name) => name.endsWith(".tex"));
+  expect(shown.map(({ command }) => command).sort()).toEqual(files.map((name) => `\\input{${name}}`).sort());
+  for (const { command, file } of shown) {
+    expect(file.text).toBe(textOf(/\{(.*)\}/.exec(command)?.[1] ?? ""));
+  }
+});
+
 it("writes names that a spreadsheet would compute as text", async () => {
   await write(plan("", "=HYPERLINK(1)"));
   const rows = textOf("scores.csv").split("\n");

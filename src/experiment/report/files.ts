@@ -1,6 +1,14 @@
 import { mkdir, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
-import { csvLines, latexText, pageMarkdown, reportPage, type Table, tablesOf } from "../../figures/index.js";
+import {
+  csvLines,
+  latexText,
+  pageMarkdown,
+  reportPage,
+  type Section,
+  type Table,
+  tablesOf,
+} from "../../figures/index.js";
 import { readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import { isObject } from "../../kit/index.js";
 import { experimentPage } from "./page.js";
@@ -27,11 +35,12 @@ async function writeOne(folder: string, report: ExperimentReport, isVariant: boo
   const page = experimentPage(report, isVariant);
   const [flips, recipes, variants] =
     report.kind === "plan" ? [report.flips, report.recipes, []] : [[], [], report.variants];
+  const tables = [...tablesOf(page), ...(flips.length > 0 ? [flipsTable(flips)] : [])];
   const files: readonly (readonly [name: string, content: string])[] = [
-    ["index.html", await reportPage(page)],
+    ["index.html", await reportPage({ ...page, sections: [...page.sections, ...paperSection(tables)] })],
     ["report.md", pageMarkdown(page)],
     ["scores.csv", csvText(scoresTable(report))],
-    ...[...tablesOf(page), ...(flips.length > 0 ? [flipsTable(flips)] : [])].flatMap((table) => [
+    ...tables.flatMap((table) => [
       [`${table.id}.csv`, csvText(table)] as const,
       [`${table.id}.tex`, latexText(table)] as const,
     ]),
@@ -48,6 +57,26 @@ async function writeOne(folder: string, report: ExperimentReport, isVariant: boo
   const own = variants.map(({ report: _, ...variant }) => variant);
   const data = { ...report, ...(report.kind === "matrix" ? { variants: own } : {}), files: written };
   await writeFileAtomically(join(folder, DATA), `${JSON.stringify(data, null, 2)}\n`);
+}
+
+/** Tables that the page has as LaTeX, and characters of each; all are files. */
+const [MAX_TABLES, MAX_LATEX] = [12, 20_000];
+
+/** The tables as an author copies them into a paper. */
+function paperSection(tables: readonly Table[]): Section[] {
+  const shown = tables
+    .map((table) => ({ ...table, text: latexText(table) }))
+    .filter(({ text }) => text.length <= MAX_LATEX)
+    .slice(0, MAX_TABLES);
+  if (shown.length === 0) return [];
+  const commands = shown.map(({ id, title, text }) => ({
+    what: title ?? String(id),
+    command: `\\input{${id}.tex}`,
+    id: `latex-${id}`,
+    file: { about: `File: ${id}.tex.`, text },
+  }));
+  const lead = `Each table as LaTeX, for the packages booktabs and adjustbox${shown.length < tables.length ? "; the others are in the report's folder" : ""}. Beside them are the same tables as CSV.`;
+  return [{ id: "paper", title: "For a paper", lead, figures: [{ kind: "commands", commands }] }];
 }
 
 async function removeReport(folder: string): Promise<void> {

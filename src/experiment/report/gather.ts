@@ -1,9 +1,11 @@
+import { join } from "node:path";
 import { usageError, VERSION } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
 import { type Experiment, type ExperimentStatus, statusOfVariant } from "../experiment.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { describeRunner, tasksOfAverage } from "../plan/plan-tasks.js";
 import { describeTraining } from "../plan/training-runs.js";
+import { VALUE } from "../steps/result.js";
 import { changeFigures, gridFigures, overlapFigures } from "./grids.js";
 import { lineFigures, roundFigures } from "./lines.js";
 import { AVERAGE_PROTOCOL, overviews } from "./overview.js";
@@ -108,11 +110,25 @@ function gatherPlan(experiment: Experiment, status: ExperimentStatus, sheet: She
     scores: every,
     recipes: reportRecipes(sheet, main, { origin: experiment, store: status.store }),
     experts: trainedExperts(sheet, plan),
+    ...otherSteps(sheet, status),
   };
 }
 
+/** What steps with other verbs wrote and show; nothing of a plan without such steps. */
+function otherSteps({ expansion }: Sheet, { store }: ExperimentStatus): Pick<PlanReport, "steps"> {
+  const steps = expansion.steps.flatMap((step): NonNullable<PlanReport["steps"]> => {
+    const result = store.result(step.key);
+    if (step.kind !== "verb" || result?.kind !== "verb") return [];
+    const { label, name, verb, key } = step;
+    const folder = join("..", "steps", key);
+    const wrote = result.out === undefined ? {} : { out: join(folder, result.out) };
+    return [{ label, name, verb, value: join(folder, VALUE), ...wrote, figures: result.figures }];
+  });
+  return steps.length > 0 ? { steps } : {};
+}
+
 function trainedExperts({ experts, expansion }: Sheet, plan: ExperimentPlan): PlanReport["experts"] {
-  return experts.flatMap(({ name, expertGroup: family, origin, needs }) => {
+  return experts.flatMap(({ name, expertFamily: family, origin, needs }) => {
     const run = expansion.runs.get(needs[0] ?? "")?.settings;
     if (origin === undefined || !run) return [];
     return [{ name, family, from: plan.experts[family]?.train?.from ?? "base", how: describeTraining(run), origin }];
@@ -220,6 +236,7 @@ const COST_NAMES = {
   analyze: "analyses",
   merge: "written merges",
   evaluate: "evaluations",
+  verb: "other commands",
 } as const;
 
 function costOf(steps: ExperimentStatus["steps"], store: ExperimentStatus["store"]): ReportHead["cost"] {

@@ -10,7 +10,7 @@ import { fieldTitle, plainly } from "../plan/configurations.js";
 import type { SearchOutcome } from "../search/search.js";
 import { rankConfigurations } from "../search/search.js";
 import type { Overlap } from "../steps/result.js";
-import type { Json } from "../steps/step.js";
+import type { JsonValue } from "../steps/step.js";
 import type { ReportHeatmap } from "./report-data.js";
 import type { Sheet } from "./score-sheet.js";
 
@@ -80,7 +80,7 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
   });
 }
 
-const settingOf = ({ configuration }: MergeModel, field: string): Json | undefined => configuration.fields[field];
+const settingOf = ({ configuration }: MergeModel, field: string): JsonValue | undefined => configuration.fields[field];
 
 function valuesOf(models: readonly MergeModel[], field: string): number[] {
   const values = models.map((model) => settingOf(model, field)).filter((value) => typeof value === "number");

@@ -2,7 +2,7 @@ export { adviceOnFailures, outlookLines, programLines, statusLines } from "./dry
 export { writeReport } from "./files.js";
 export { gatherReport, ofPlan } from "./gather.js";
 export { candidateOf, rowFinding } from "./overview.js";
-export { exampleText, experimentPage, flipsFigure, inWords } from "./page.js";
+export { barFigure, exampleText, experimentPage, flipsFigure, inWords } from "./page.js";
 export { downloadsOn, noteOf, progressOf } from "./progress.js";
 export { findRecipe, RECIPES, REPORT, recipeIn, recipeText } from "./recipes.js";
 export type {

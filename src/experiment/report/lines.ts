@@ -6,7 +6,7 @@ import { plural } from "../../kit/printing/index.js";
 import type { MergeModel } from "../expand/plan-models.js";
 import { fieldTitle, lineField } from "../plan/configurations.js";
 import type { ExperimentPlan, Merge } from "../plan/plan-schema.js";
-import { groupInRound, mergeInRound, repeatedIn } from "../plan/settle.js";
+import { familyInRound, mergeInRound, repeatedIn } from "../plan/settle.js";
 import { byLanguage, tasksIn } from "./overview.js";
 import type { LinePoint, ReportLines } from "./report-data.js";
 import { compareValues, type Sheet, scoreIn } from "./score-sheet.js";
@@ -41,7 +41,7 @@ interface Drawing {
     readonly places: readonly { readonly x: number; readonly models: readonly string[] }[];
   }[];
   /** Families whose experts are drawn across the figure, beside the base. */
-  readonly expertGroups: readonly string[];
+  readonly expertFamilies: readonly string[];
 }
 
 function gridDrawing(name: string, merge: Merge, field: string, models: readonly MergeModel[]): Drawing {
@@ -63,13 +63,13 @@ function gridDrawing(name: string, merge: Merge, field: string, models: readonly
         .sort(([a], [b]) => a - b)
         .map(([x, some]) => ({ x, models: some.map((model) => model.name) })),
     })),
-    expertGroups: [...new Set(models.flatMap((model) => model.expertGroups))],
+    expertFamilies: [...new Set(models.flatMap((model) => model.expertFamilies))],
   };
 }
 
 /** A figure for each task of a plan with rounds: its merges and the families that train again, over the rounds. */
 export function roundFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] {
-  const { expertGroups, merges } = repeatedIn(plan);
+  const { expertFamilies, merges } = repeatedIn(plan);
   const rounds = Array.from({ length: plan.rounds?.count ?? 0 }, (_, i) => i + 1);
   return tasksIn(sheet, plan).flatMap((task) => {
     const line = (label: string, modelsIn: (round: number) => readonly { readonly name: string }[]) => ({
@@ -88,16 +88,16 @@ export function roundFigures(sheet: Sheet, plan: ExperimentPlan): ReportLines[] 
           );
         }),
       ),
-      ...expertGroups.map((name) =>
-        line(name, (round) => sheet.experts.filter(({ expertGroup }) => expertGroup === groupInRound(name, round))),
+      ...expertFamilies.map((name) =>
+        line(name, (round) => sheet.experts.filter(({ expertFamily }) => expertFamily === familyInRound(name, round))),
       ),
     ];
-    return linesOf({ name: "", xTitle: "round", reference: 1, lines, expertGroups: [] }, task, sheet) ?? [];
+    return linesOf({ name: "", xTitle: "round", reference: 1, lines, expertFamilies: [] }, task, sheet) ?? [];
   });
 }
 
 function linesOf(
-  { name, xTitle, reference, lines: places, expertGroups }: Drawing,
+  { name, xTitle, reference, lines: places, expertFamilies }: Drawing,
   task: string,
   sheet: Sheet,
 ): ReportLines | undefined {
@@ -118,9 +118,9 @@ function linesOf(
   const held = sheet.heldOut(task)?.size;
   const references = [
     { label: "base", models: ["base"] },
-    ...expertGroups.map((expertGroup) => ({
-      label: expertGroup,
-      models: sheet.experts.filter((expert) => expert.expertGroup === expertGroup).map((expert) => expert.name),
+    ...expertFamilies.map((expertFamily) => ({
+      label: expertFamily,
+      models: sheet.experts.filter((expert) => expert.expertFamily === expertFamily).map((expert) => expert.name),
     })),
   ].flatMap(({ label, models: named }) => {
     const score = scoreIn(sheet.cell(named, task));

@@ -1,5 +1,5 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
-import { type Candidate, findingAbout } from "../../evaluate/findings/index.js";
+import { type Candidate, findingAbout, kindOfMethod } from "../../evaluate/findings/index.js";
 import { type Finding, listed } from "../../figures/index.js";
 import { findLanguage, groupBy } from "../../kit/index.js";
 import { plural } from "../../kit/printing/index.js";
@@ -9,7 +9,6 @@ import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { decidingScores, inLanguages, languagesOf } from "../plan/plan-tasks.js";
 import type { Role } from "../plan/plan-values.js";
 import { fieldsAt, pointOf } from "../plan/space.js";
-import { kindOfMethod } from "../steps/finished-evaluations.js";
 import { compareRow } from "./comparisons.js";
 import type { Overview, OverviewBar, OverviewRow } from "./report-data.js";
 import { mergeInWords } from "./row-words.js";
@@ -54,15 +53,15 @@ const ROLES: Readonly<Record<Role, string>> = {
 };
 
 function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, layers: number | undefined): OverviewRow[] {
-  const experts = Object.entries(plan.experts).flatMap(([expertGroup, { role, language }], own): OverviewRow[] => {
+  const experts = Object.entries(plan.experts).flatMap(([expertFamily, { role, language }], own): OverviewRow[] => {
     const models = sheet.experts
-      .filter((expert) => expert.expertGroup === expertGroup && sheet.isEvaluated(expert.name, task))
+      .filter((expert) => expert.expertFamily === expertFamily && sheet.isEvaluated(expert.name, task))
       .map(({ name }) => name);
     if (models.length === 0) return [];
     const detail =
       role === "language" && language !== undefined ? `${ROLES[role]}, ${languageName(language)}` : ROLES[role];
     const kind = role === "joint" ? "joint" : "expert";
-    return [{ label: expertGroup, entry: expertGroup, about: "", detail, own, kind, models, isChosen: false }];
+    return [{ label: expertFamily, entry: expertFamily, about: "", detail, own, kind, models, isChosen: false }];
   });
   const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
     const models = sheet.merges.filter(
@@ -179,7 +178,7 @@ function configurationsIn(models: readonly MergeModel[]): string {
   return [...byLabel]
     .map(
       ([label, some]) =>
-        `${label} of ${[...new Set(some.map(({ expertGroups }) => expertGroups.join(" and ")))].join(", ")}`,
+        `${label} of ${[...new Set(some.map(({ expertFamilies }) => expertFamilies.join(" and ")))].join(", ")}`,
     )
     .join("; ");
 }
@@ -305,16 +304,16 @@ function controlLeads(task: string, rows: readonly OverviewRow[], sheet: Sheet):
 /** Which families' checkpoints were chosen on the items of a task, in a sentence; empty if none were. */
 function checkpointChoice(task: string, rows: readonly OverviewRow[], sheet: Sheet, plan: ExperimentPlan): string {
   const names = new Set(rows.flatMap(({ models }) => models));
-  const merged = sheet.merges.flatMap(({ name, expertGroups }) => (names.has(name) ? expertGroups : []));
+  const merged = sheet.merges.flatMap(({ name, expertFamilies }) => (names.has(name) ? expertFamilies : []));
   const parts = sheet.partsOf(task);
-  const chosen = Object.entries(plan.experts).flatMap(([expertGroup, { select, language }]) => {
-    const own = sheet.models.filter((model) => "expertGroup" in model && model.expertGroup === expertGroup);
-    const kept = sheet.experts.filter((expert) => expert.expertGroup === expertGroup);
-    const isShown = merged.includes(expertGroup) || kept.some(({ name }) => names.has(name));
+  const chosen = Object.entries(plan.experts).flatMap(([expertFamily, { select, language }]) => {
+    const own = sheet.models.filter((model) => "expertFamily" in model && model.expertFamily === expertFamily);
+    const kept = sheet.experts.filter((expert) => expert.expertFamily === expertFamily);
+    const isShown = merged.includes(expertFamily) || kept.some(({ name }) => names.has(name));
     const isChoice = own.length > 2 * kept.length; // each kept checkpoint is a candidate, too
     const languages = language === undefined ? languagesOf(plan) : [language];
     const by = decidingScores(select?.by ?? [], plan, languages).flatMap(({ tasks }) => tasks);
-    return isShown && isChoice && by.some((one) => parts.includes(one)) ? [expertGroup] : [];
+    return isShown && isChoice && by.some((one) => parts.includes(one)) ? [expertFamily] : [];
   });
   if (chosen.length === 0) return "";
   return `Checkpoints of ${listed(chosen)} were chosen on these items, so their scores and those of their merges are optimistic.`;
@@ -345,7 +344,8 @@ export function rowFinding(
   const deciding = sheet.decidingTasks(task);
   const isSeen = (part: string) => deciding.includes(part) && sheet.heldOut(part) === undefined;
   return findingAbout(rows, {
-    ...{ scale: sheet.cell(rows[0]?.models ?? [], task).scale, subject },
+    scale: sheet.cell(rows[0]?.models ?? [], task).scale,
+    subject,
     items: Math.max(0, ...rows.flatMap(({ models }) => models.map((name) => itemsAsked(name, task, sheet)))),
     isChosenHere: ({ isChosen }) => isChosen && sheet.partsOf(task).some(isSeen),
     leads: (first, others) => {

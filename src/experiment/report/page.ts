@@ -171,7 +171,25 @@ function planSections(report: PlanReport, overviews: readonly Overview[], headli
       ],
     },
     scoresSection(report.scores),
+    stepsSection(report.steps),
   ];
+}
+
+/** What steps with other verbs wrote and show. */
+function stepsSection(steps: PlanReport["steps"] = []): Section {
+  const files = steps.map(({ label, value, out = value }) => [label, out]);
+  const shown = steps.flatMap(({ label, figures }) =>
+    figures.map((one): Figure => {
+      if (one.kind === "table") {
+        const title = [label, one.title].filter((text) => text !== "").join(": ");
+        return { kind: "table", what: "row", title, columns: one.columns, rows: one.rows };
+      }
+      const rows = one.kind === "text" ? one.lines : one.entries.flatMap(({ name, lines }) => [name, ...lines]);
+      return { kind: "table", what: "line", columns: [label], rows: rows.map((line) => [line]) };
+    }),
+  );
+  const list: Figure = { kind: "table", what: "step", columns: ["step", "written"], rows: files };
+  return { id: "steps", title: "Other commands", figures: steps.length > 0 ? [list, ...shown] : [] };
 }
 
 function languageSection(scores: PlanReport["scores"]): Section {

@@ -19,8 +19,6 @@ it("prints a line for steps that end, stop or are retried", () => {
   const show = progressOf({
     update: (state) => states.push(state),
     note: (text) => notes.push(text),
-    clear() {},
-    stop() {},
   });
   const step = { label: "train b", kind: "train", key: "b" } as const;
   show({ ...step, event: "started" }, counts(0));

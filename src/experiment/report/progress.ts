@@ -22,7 +22,7 @@ const openOf = ({ running, failed }: Counts) => [
  * @param lineOf the line that an event leaves; none if it is empty
  */
 export function progressOf(
-  display: ProgressDisplay,
+  display: Pick<ProgressDisplay, "update" | "note">,
   lineOf: (event: EndEvent) => string = noteOf,
 ): (event: RunEvent, counts: Counts) => void {
   const running = new Map<string, string>();
@@ -49,7 +49,7 @@ export function progressOf(
 }
 
 /** Shows the downloads before the first step on a display. */
-export function downloadsOn(display: ProgressDisplay): NonNullable<FetchOptions["onProgress"]> {
+export function downloadsOn(display: Pick<ProgressDisplay, "update">): NonNullable<FetchOptions["onProgress"]> {
   return ({ source, done, total }) =>
     display.update({ phase: "downloading", done, total, unit: "bytes", detail: source });
 }

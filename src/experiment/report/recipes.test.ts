@@ -62,7 +62,7 @@ describe("recipes", () => {
   it("are found by row, model and file, with absolute folders", () => {
     const soup = { method: "soup", models: [`/models/org/Base-1B+/work/small.experiment/steps/${run}/run/last`] };
     for (const row of ["math", "math-1"]) {
-      expect(findRecipe(row, report, status)).toEqual({ name: "math-1", recipe: soup });
+      expect(findRecipe(row, report, status)).toMatchObject({ name: "math-1", recipe: soup });
     }
     // A configuration that is not reported, too.
     const unreported = findRecipe("layer swap, math-1 x swahili-2, bottom 1", report, status);

@@ -124,17 +124,21 @@ export function recipeText(recipe: RecipeInput, title: string): string {
   return `# ${title}\n${lines.join("\n")}\n`;
 }
 
+interface FoundRecipe {
+  /** The model's own name. */
+  readonly name: string;
+  readonly recipe: RecipeInput;
+  /** The tables that it is in. */
+  readonly overviews: PlanReport["overviews"];
+}
+
 /**
  * Finds a model by a row of the report, its own name, or the name of its recipe; with a matrix, after its variant:
  * `aya-LoRA/soup`.
  * @returns its recipe with absolute folders, and names and commits of models on the hub
  * @throws LayergraftError code `usage` if there is none, or the row has several
  */
-export function findRecipe(
-  row: string,
-  report: ExperimentReport,
-  status: ExperimentStatus,
-): { readonly name: string; readonly recipe: RecipeInput } {
+export function findRecipe(row: string, report: ExperimentReport, status: ExperimentStatus): FoundRecipe {
   if (report.kind === "plan") return findRow(row, report, status);
   const i = report.variants.findIndex(({ id }) => row.startsWith(`${id}/`));
   const [variant, planned] = [report.variants[i], status.variants[i]];
@@ -151,7 +155,7 @@ function findRow(
   row: string,
   report: Pick<PlanReport, "recipes" | "overviews">,
   { expansion, store }: Pick<ExperimentStatus, "expansion" | "store">,
-): { readonly name: string; readonly recipe: RecipeInput } {
+): FoundRecipe {
   const models = new Map(expansion.models.map(({ model }) => [model.name, model]));
   const byId = report.recipes.find(({ id }) => id === row)?.model;
   const bars = report.overviews.flatMap((overview) => overview.bars).filter(({ isSummary }) => !isSummary);
@@ -168,7 +172,8 @@ function findRow(
   if (model) {
     const at = (location: Location) =>
       ("folder" in location ? placeOnHub(location.folder) : undefined) ?? store.locate(location, model.locations);
-    return { name, recipe: recipeOf(model, at) };
+    const overviews = report.overviews.filter((overview) => overview.bars.some((bar) => bar.models.includes(name)));
+    return { name, recipe: recipeOf(model, at), overviews };
   }
   const { warnings } = expansion;
   if (report.recipes.length === 0 && warnings.length === 0) {

@@ -1,4 +1,15 @@
-import type { Finding, Grid, Lead, Lines, NumberCell, Scale, Score, Span, Table } from "../../figures/index.js";
+import type {
+  Finding,
+  Grid,
+  Lead,
+  Lines,
+  NumberCell,
+  PlainFigure,
+  Scale,
+  Score,
+  Span,
+  Table,
+} from "../../figures/index.js";
 import type { Experiment } from "../experiment.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Counts, RunSummary } from "../run/run-experiment.js";
@@ -270,6 +281,18 @@ export interface PlanReport extends ReportHead {
     readonly from: string;
     readonly how: string;
     readonly origin: string;
+  }[];
+  /**
+   * The plan's `steps` that are done. `value`: file with what the verb found, and `out`: what it wrote, both relative to the
+   * report's folder. Absent from a report without any.
+   */
+  readonly steps?: readonly {
+    readonly label: string;
+    readonly name: string;
+    readonly verb: string;
+    readonly value: string;
+    readonly out?: string;
+    readonly figures: readonly PlainFigure[];
   }[];
 }
 

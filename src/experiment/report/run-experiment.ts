@@ -61,7 +61,7 @@ export async function runExperiment(
 ): Promise<ExperimentResult> {
   const { out, base, data, signal, onProgress, allowCode } = options;
   const experiment = await openExperiment(plan, { out, base, data, signal });
-  const { failures } = await runOpened(experiment, {
+  const { failures, known } = await runOpened(experiment, {
     signal,
     allowCode,
     onDownload: onProgress,
@@ -72,15 +72,15 @@ export async function runExperiment(
         onProgress({ phase: "running steps", done, total, unit: "steps", event });
       }),
   });
-  return { out: experiment.out, failures, ...(await reportExperiment(experiment)) };
+  return { out: experiment.out, failures, ...(await reportExperiment(experiment, await statusOf(experiment, known))) };
 }
 
-/** Writes the report of the steps that are done. @param status how far the experiment is, if that is known already */
+/** Writes the report of the steps that are done. @param known how far the experiment is, if that is known already */
 export async function reportExperiment(
   experiment: Experiment,
-  status?: ExperimentStatus,
+  known?: ExperimentStatus,
 ): Promise<Pick<ExperimentResult, "report" | "reportFolder">> {
-  const report = gatherReport(experiment, status ?? (await statusOf(experiment)));
+  const report = gatherReport(experiment, known ?? (await statusOf(experiment)));
   const reportFolder = join(experiment.out, REPORT);
   await writeReport(reportFolder, report);
   return { report, reportFolder };

@@ -8,7 +8,7 @@ import type { Sheet } from "./score-sheet.js";
 
 /** Every checkpoint of a family with `select`: its scores, and why it was refused. */
 export function selectionTable(
-  { expertGroup, top, by, scale, guards, checkpoints }: Selection,
+  { expertFamily, top, by, scale, guards, checkpoints }: Selection,
   sheet: Sheet,
 ): ReportTable {
   const kept = checkpoints.filter(({ name }) => name !== undefined).length;
@@ -27,8 +27,8 @@ export function selectionTable(
       ? ", on average"
       : "";
   return {
-    id: `checkpoints-${expertGroup}`,
-    title: `Checkpoints of ${expertGroup}`,
+    id: `checkpoints-${expertFamily}`,
+    title: `Checkpoints of ${expertFamily}`,
     note: [
       `${kept} of ${plural(checkpoints.length, "checkpoint")} kept; ${top} wanted. Best first by ${decided}${how}; tied ones in the order of the plan.`,
       ...(floors.length > 0 ? [`Guards: ${floors.join("; ")}. They refused ${refused}.`] : []),

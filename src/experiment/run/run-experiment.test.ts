@@ -9,6 +9,7 @@ import { parsePlan } from "../plan/plan-file.js";
 import { type StepResult, writeResult } from "../steps/result.js";
 import { readAttempt, type StepOrder } from "../steps/step-state.js";
 import { type RunEvent, type RunOptions, runExperiment } from "./run-experiment.js";
+import { StoredSteps } from "./stored-steps.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-runner-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -75,6 +76,7 @@ function resultOf({ step }: StepOrder): StepResult {
   if (step.kind === "train") return { kind: "train", checkpoints: [{ path: "run/checkpoint-10", samples: 10 }] };
   if (step.kind === "analyze") return { kind: "analyze", suggested: [] };
   if (step.kind === "merge") return { kind: "merge" };
+  if (step.kind === "verb") return { kind: "verb", figures: [] };
   const places = step.items ?? Array.from({ length: ITEMS }, (_, i) => i);
   return { kind: "evaluate", score: 0.5, items: places.map((index) => ({ index, id: `${index}`, value: index % 2 })) };
 }
@@ -87,7 +89,8 @@ function run(
 ): { executor: () => FakeExecutor; summary: ReturnType<typeof runExperiment> } {
   let executor: FakeExecutor | undefined;
   const summary = runExperiment({
-    ...{ variants: [{ title: "", values: {}, plan: parsePlan(PLAN) }], facts: fakeFacts, out, attempts: 3 },
+    known: new StoredSteps([{ title: "", values: {}, plan: parsePlan(PLAN) }], fakeFacts, out),
+    attempts: 3,
     settings: () => ({ folder: "/plans", allowCode: false }),
     executor: (events) => {
       executor = new FakeExecutor(events, fate);
@@ -99,6 +102,27 @@ function run(
 }
 
 describe("a run", () => {
+  it("expands a plan that is done once, for every look at it", async () => {
+    await run().summary;
+    const plan = parsePlan(PLAN);
+    let count = 0;
+    const variant = {
+      ...{ title: "", values: {} },
+      get plan() {
+        count++;
+        return plan;
+      },
+    };
+    const known = new StoredSteps([variant], fakeFacts, out);
+    const { expansion } = await known.read();
+    expect(expansion.waiting).toEqual([]);
+    const again = run(undefined, { known });
+    expect(await again.summary).toMatchObject({ counts: { done: expansion.steps.length, left: 0 }, expansion });
+    expect(again.executor().started).toEqual([]);
+    expect((await known.read()).expansion).toBe(expansion);
+    expect(count).toBe(1);
+  });
+
   it("runs every step once, after the steps it needs", async () => {
     const first = run();
     const { counts, failures } = await first.summary;

@@ -3,12 +3,11 @@ import { LockedFolder } from "../../kit/files/index.js";
 import { CancelledError } from "../../kit/index.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
 import type { Expansion } from "../expand/expand-plan.js";
-import { type Expanded, expandVariants, type PlannedVariant } from "../expand/expand-variants.js";
-import type { Facts } from "../expand/facts.js";
 import type { ModelName, Step, StepKind } from "../steps/step.js";
 import { type Attempt, readAttempt, type StepRunnerId, type StepSettings, saveAttempt } from "../steps/step-state.js";
 import { waitingSteps } from "./estimate.js";
-import { Store } from "./store.js";
+import type { Store } from "./store.js";
+import type { StoredSteps } from "./stored-steps.js";
 
 export type RunEvent = RunEventStep & RunEventDetail;
 
@@ -49,10 +48,7 @@ export interface Counts {
 }
 
 export interface RunOptions {
-  readonly variants: readonly PlannedVariant[];
-  readonly facts: Facts;
-  /** Folder of the experiment. */
-  readonly out: string;
+  readonly known: StoredSteps;
   readonly settings: (step: Step) => StepSettings;
   readonly executor: (events: ExecutorEvents) => Executor;
   /** Attempts at a step whose machine fails. */
@@ -73,7 +69,7 @@ export interface RunSummary {
  * @throws CancelledError if the signal fires; finished steps are kept
  */
 export async function runExperiment(options: RunOptions): Promise<RunSummary> {
-  return new LockedFolder(options.out).locked(() => new Run(options).run());
+  return new LockedFolder(options.known.store.folder).locked(() => new Run(options).run());
 }
 
 class Run {
@@ -86,12 +82,10 @@ class Run {
   readonly #finished: Finished[] = [];
   #wake: () => void = () => undefined;
   #expansion: Expansion;
-  /** Whether steps have ended since the plan was expanded. */
-  #isStale = false;
 
   constructor(options: RunOptions) {
     this.#options = options;
-    this.#store = new Store(options.out);
+    this.#store = options.known.store;
     this.#executor = options.executor({
       onStarted: (key, runner) => this.#save(key, { state: "running", since: new Date().toISOString(), runner }),
       onFinished: (finished) => {
@@ -140,9 +134,8 @@ class Run {
   }
 
   async #expand(): Promise<void> {
-    const { variants, facts } = this.#options;
     const before = this.#expansion.steps.length;
-    this.#expansion = (await expandStored(variants, facts, this.#store, this.#running)).expansion;
+    this.#expansion = (await this.#options.known.read(this.#running)).expansion;
     const { steps } = this.#expansion;
     if (steps.length !== before) await this.#store.index(steps);
   }
@@ -172,8 +165,7 @@ class Run {
     const fitting = (steps: readonly Step[]) => this.#executor.fitting(steps.map(({ kind }) => kind));
     let ready = this.#readySteps();
     // A large plan takes a second to expand, so expand it only if all that is ready can start.
-    if (this.#isStale && fitting(ready) === ready.length) {
-      this.#isStale = false;
+    if (!this.#options.known.isCurrent && fitting(ready) === ready.length) {
       await this.#expand();
       ready = this.#readySteps();
     }
@@ -221,12 +213,11 @@ class Run {
         await this.#save(key, undefined);
         const { score, items } = this.#store.evaluated(key) ?? {};
         const { seconds } = finished;
-        const scale = step.kind === "evaluate" ? this.#options.facts.task(step.request).scale : "share";
+        const scale = step.kind === "evaluate" ? this.#options.known.facts.task(step.request).scale : "share";
         const count = step.kind === "evaluate" && step.items === null && items ? { items: items.length } : {};
         const { notes } = this.#store.result(key) ?? {};
         const scored = score === undefined ? {} : { score, scale, ...count };
         this.#emit(step, { event: "done", seconds, ...scored, ...(notes ? { notes } : {}) });
-        this.#isStale = true;
       } else {
         await this.#fail(step, "it ended without a result");
       }
@@ -271,27 +262,6 @@ class Run {
     return countSteps(this.#expansion, (key) =>
       this.#store.result(key) ? "done" : this.#failed.has(key) ? "failed" : this.#running.has(key) ? "running" : "left",
     );
-  }
-}
-
-/**
- * Expands the variants of a plan with the results on the disk.
- * @param running steps whose results are loaded when they end
- */
-export async function expandStored<V extends PlannedVariant>(
-  variants: readonly V[],
-  facts: Facts,
-  store: Store,
-  running: ReadonlyMap<string, Step> = new Map(),
-): Promise<Expanded<V>> {
-  for (;;) {
-    const expanded = expandVariants(variants, facts, store);
-    let hasNew = false;
-    for (const { key } of expanded.expansion.steps) {
-      if (store.result(key) || running.has(key)) continue;
-      if (await store.load(key)) hasNew = true;
-    }
-    if (!hasNew) return expanded;
   }
 }
 

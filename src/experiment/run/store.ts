@@ -4,7 +4,7 @@
 //   steps/KEY/attempt.json  how its last attempt went
 //   steps/KEY/result.json   its result; exists only if it is complete
 //   steps/KEY/job.sh        its job, on Slurm
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomically } from "../../kit/files/index.js";
 import { stringifyWritten } from "../../kit/numbers/index.js";
@@ -15,6 +15,7 @@ import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step, type StepKind } from "../steps/step.js";
 import { STEP_FILES, type StepOrder, type StepSettings } from "../steps/step-state.js";
 
+const INDEX = "index.txt";
 const STARTED_FILE = "started.json";
 
 export class Store implements Results {
@@ -47,7 +48,7 @@ export class Store implements Results {
   async index(steps: readonly Pick<Step, "key" | "label">[]): Promise<void> {
     const lines = steps.map(({ key, label }) => `${key}  ${visible(label.replace(/\s+/g, " "))}\n`);
     await mkdir(join(this.folder, "steps"), { recursive: true });
-    await writeFileAtomically(join(this.folder, "steps", "index.txt"), lines.join(""));
+    await writeFileAtomically(join(this.folder, "steps", INDEX), lines.join(""));
   }
 
   async prepare(step: Step, settings: StepSettings): Promise<void> {
@@ -71,6 +72,17 @@ export class Store implements Results {
     const result = await readResult(this.stepFolder(key), kindOf(key));
     if (result) this.#results.set(key, result);
     return result;
+  }
+
+  /** Number of results that were read. */
+  get size(): number {
+    return this.#results.size;
+  }
+
+  /** Reads the results of the steps in the list, as far as they are there and valid. */
+  async loadIndexed(): Promise<void> {
+    const text = await readFile(join(this.folder, "steps", INDEX), "utf8").catch(() => "");
+    for (const [key] of text.matchAll(/^\w+-\w+(?= )/gm)) await this.load(key).catch(() => undefined);
   }
 
   result(key: string): StepResult | undefined {

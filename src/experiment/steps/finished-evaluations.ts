@@ -1,6 +1,7 @@
 // The finished evaluations in the folder of an experiment, read without opening its plan or models.
 import { join } from "node:path";
 import { z } from "zod";
+import { kindOfMethod } from "../../evaluate/findings/index.js";
 import type { ModelKind } from "../../figures/index.js";
 import { exists, readBounded, readJsonObject } from "../../kit/files/index.js";
 import { LayergraftError } from "../../kit/index.js";
@@ -36,10 +37,6 @@ export interface FinishedEvaluation {
 
 /** A control's name ends in the merge that it is of. */
 const CONTROL = /, control of /;
-
-/** What a merge is among others, by its method. */
-export const kindOfMethod = (method: string): "swap" | "average" | "merge" =>
-  method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
 
 function kindOf({ of, model }: z.output<typeof order>["step"]): ModelKind {
   if (typeof model === "string") return of.entry === "base" ? "base" : "expert";

@@ -7,6 +7,8 @@ import type { StepKind } from "./step.js";
 
 /** In a step's folder; it exists only if the step is done. */
 const RESULT_FILE = "result.json";
+/** Beside it: what a verb found, as its command's --json prints it. */
+export const VALUE = "value.json";
 
 const item = z.object({
   /** In the task's order, from 0. */
@@ -57,6 +59,14 @@ const changed = z.object({
   total: z.number(),
 });
 
+const lines = z.array(z.string());
+/** Words, and tables of texts. */
+const figure = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("text"), lines }),
+  z.object({ kind: z.literal("entries"), entries: z.array(z.object({ name: z.string(), lines })) }),
+  z.object({ kind: z.literal("table"), title: z.string(), columns: z.array(z.string()), rows: z.array(lines) }),
+]);
+
 export type Changed = z.output<typeof changed>;
 export type Overlap = z.output<typeof overlap>;
 
@@ -69,12 +79,14 @@ const notes = z.array(z.string()).optional();
 const resultSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("train"),
-    ...{ seconds, notes },
+    seconds,
+    notes,
     checkpoints: z.array(checkpoint).min(1),
   }),
   z.object({
     kind: z.literal("analyze"),
-    ...{ seconds, notes },
+    seconds,
+    notes,
     suggested: z.array(suggestion),
     /** Absent from results of earlier versions. */
     overlap: overlap.optional(),
@@ -83,8 +95,17 @@ const resultSchema = z.discriminatedUnion("kind", [
   }),
   z.object({ kind: z.literal("merge"), seconds, notes }),
   z.object({
-    kind: z.literal("evaluate"),
+    kind: z.literal("verb"),
     ...{ seconds, notes },
+    /** What the verb wrote, in the step's folder; absent if it writes nothing. */
+    out: z.string().optional(),
+    /** What it shows of its result. */
+    figures: z.array(figure),
+  }),
+  z.object({
+    kind: z.literal("evaluate"),
+    seconds,
+    notes,
     items: z
       .array(item)
       .min(1, "has no items")

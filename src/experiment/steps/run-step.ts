@@ -1,20 +1,22 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
+import { plainFigures } from "../../figures/index.js";
 import { openCheckpoint } from "../../formats/checkpoint/index.js";
-import { exists, LOCK_FILE, LockedFolder, waitWhileLocked } from "../../kit/files/index.js";
+import { exists, LOCK_FILE, LockedFolder, waitWhileLocked, writeFileAtomically } from "../../kit/files/index.js";
 import { LayergraftError, type Progress, RecipeError } from "../../kit/index.js";
 import { parseWritten } from "../../kit/numbers/index.js";
 import { formatSome } from "../../kit/printing/index.js";
 import { changedRowsOf, overlapOf, suggestRecipes, trainingSentences } from "../../merge/analysis/index.js";
 import { checkRun, keptNotes, RUN_FILES, readTrainingLog, TRL_FILES } from "../../train/index.js";
-import { analyzeVerb, handOverVerb, startHandedOver, trainVerb } from "../../verbs/shared/index.js";
+import { VERBS } from "../../verbs/list/index.js";
+import { analyzeVerb, checkInput, handOverVerb, startHandedOver, trainVerb } from "../../verbs/shared/index.js";
 import { FileDigests } from "./file-digests.js";
 import { type ModelPool, writeModel } from "./model-pool.js";
-import { readResult, type StepResult, writeResult } from "./result.js";
+import { readResult, type StepResult, VALUE, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
-import { type Planned, runVerb, type VerbStep } from "./run-verb.js";
-import { type AnalyzeStep, type MergeStep, type Step, type TrainStep, WRITTEN_MODEL } from "./step.js";
+import { type Planned, runVerb, type VerbHow } from "./run-verb.js";
+import { type AnalyzeStep, type MergeStep, type Step, type TrainStep, type VerbStep, WRITTEN_MODEL } from "./step.js";
 import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-state.js";
 
 export interface RunStepOptions {
@@ -194,6 +196,7 @@ async function otherInputs({ folders, run, data }: Watched, base: string): Promi
 function runKind(step: Step, context: StepContext): Promise<StepResult> {
   if (step.kind === "train") return runTraining(step, context);
   if (step.kind === "merge") return runMerge(step, context);
+  if (step.kind === "verb") return runOther(step, context);
   return step.kind === "analyze" ? runAnalysis(step, context) : runEvaluation(step, context);
 }
 
@@ -220,6 +223,31 @@ async function runMerge(step: MergeStep, context: StepContext): Promise<StepResu
   return { kind: "merge" };
 }
 
+async function runOther({ verb: name, input }: VerbStep, context: StepContext): Promise<StepResult> {
+  const verb = await VERBS.find((one) => one.name === name)?.load();
+  if (!verb) throw new LayergraftError("result", `${name} is a command of another version of layergraft.`);
+  const { folder, folders } = context;
+  const out = typeof input.out === "string" ? join(folder, input.out) : undefined;
+  const given = { ...(withFolders(input as never, folders) as object), ...(out === undefined ? {} : { out }) };
+  const { resume, force } = verb.options;
+  const begun = performance.now();
+  const result = await runVerb(verb, given, context, {
+    ...(resume === undefined ? {} : { resume: true }),
+    ...(resume !== undefined || force === undefined ? {} : { force: true }),
+  });
+  await keepIfUnchanged(context, out ?? join(folder, VALUE));
+  const seconds = (performance.now() - begun) / 1000;
+  const checked = checkInput(verb, given);
+  const value = verb.terminal.json ? verb.terminal.json(result, seconds, checked) : result;
+  await writeFileAtomically(join(folder, VALUE), `${JSON.stringify(value, null, 2)}\n`);
+  const figures = plainFigures(verb.show(result, checked, seconds));
+  return {
+    kind: "verb",
+    ...(out === undefined ? {} : { out: String(input.out) }),
+    figures: structuredClone(figures) as Extract<StepResult, { kind: "verb" }>["figures"],
+  };
+}
+
 async function runTraining(step: TrainStep, context: StepContext): Promise<StepResult> {
   const { folder, folders, settings } = context;
   const out = join(folder, "run");
@@ -240,7 +268,8 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
     const isBegun = await exists(join(out, RUN_FILES.states));
     await runVerb(trainVerb, fields, context, {
       onPlan,
-      ...{ resume: isBegun, force: !isBegun },
+      resume: isBegun,
+      force: !isBegun,
       detail: ({ loss, tokensPerSecond }) =>
         `loss ${loss.toFixed(3)}, ${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`,
     });
@@ -268,7 +297,7 @@ async function runTraining(step: TrainStep, context: StepContext): Promise<StepR
 async function trainWithTrl(
   trl: NonNullable<TrainStep["trl"]>,
   run: Readonly<Record<string, unknown>> & { readonly out: string },
-  context: StepContext & Pick<VerbStep<typeof handOverVerb>, "onPlan">,
+  context: StepContext & Pick<VerbHow<typeof handOverVerb>, "onPlan">,
 ): Promise<void> {
   const { python, processes, precision, gradient_checkpointing } = trl;
   const { signal, onProgress, onPlan } = context;

@@ -8,7 +8,7 @@ const STEP_FORMAT = 1;
 
 export const LLAMA = "llama";
 
-export type Json = z.core.util.JSONType;
+export type JsonValue = z.core.util.JSONType;
 
 /** Where a model is: a folder, or output of an earlier step. */
 export type Location =
@@ -46,7 +46,7 @@ export interface TrainStep extends StepFields {
   readonly key: string;
   readonly name: string;
   /** Fields of the run; `base` is an identity, and there is no `out`. */
-  readonly run: Readonly<Record<string, Json>>;
+  readonly run: Readonly<Record<string, JsonValue>>;
   /** Identity of the run's data; undefined: not checked. */
   readonly data?: string;
   /** Settings of TRL; undefined: layergraft trains. */
@@ -80,7 +80,7 @@ export interface MergeStep extends StepFields {
 /** How the plan calls a model. */
 export interface ModelName {
   readonly name: string;
-  /** The plan's entry that it is a model of, an expert group or a merge: `math`, `layer swap`; of the base, `base`. */
+  /** The plan's entry that it is a model of, a family of experts or a merge: `math`, `layer swap`; of the base, `base`. */
   readonly entry: string;
   /** Of a merge: `bottom 2, top 1`; otherwise empty. */
   readonly configuration: string;
@@ -94,7 +94,7 @@ export interface Runner {
   /** llama.cpp: encoding of the weights. */
   readonly type?: FileType;
   /** Variables of the chat template. */
-  readonly chat_template_kwargs?: Readonly<Record<string, Json>>;
+  readonly chat_template_kwargs?: Readonly<Record<string, JsonValue>>;
 }
 
 /** How many items of a task. */
@@ -116,9 +116,20 @@ export interface EvaluateStep extends StepFields, Runner {
   readonly items: readonly number[] | null;
 }
 
-export type Step = TrainStep | AnalyzeStep | MergeStep | EvaluateStep;
+/** Carries out a verb. */
+export interface VerbStep extends StepFields {
+  readonly kind: "verb";
+  readonly key: string;
+  /** The entry of the plan's `steps`. */
+  readonly name: string;
+  readonly verb: string;
+  /** What it takes; models are identities. */
+  readonly input: Readonly<Record<string, unknown>>;
+}
+
+export type Step = TrainStep | AnalyzeStep | MergeStep | EvaluateStep | VerbStep;
 export type StepKind = Step["kind"];
-export const KINDS: readonly StepKind[] = ["train", "analyze", "merge", "evaluate"];
+export const KINDS: readonly StepKind[] = ["train", "analyze", "merge", "evaluate", "verb"];
 
 /** The key of a step: a digest of everything that its result depends on. Labels, folders and resources are not part of it. */
 export function stepKey(kind: StepKind, inputs: unknown): string {

@@ -69,7 +69,10 @@ export async function ggufPlanner(source: ModelSource): Promise<(options: GgufOp
     const reason = architecture
       ? `llama.cpp does not run this ${spec.family} model: ${problems.join("; ")}`
       : `${spec.family} models are not supported; supported are ${exportedFamilies().join(", ")}`;
-    throw new CheckpointError(`${source.name} cannot be exported as GGUF: ${reason}.`, { file: source.config.file });
+    const instead = "Without an export, layergraft and transformers run its folder.";
+    throw new CheckpointError(`${source.name} cannot be exported as GGUF: ${reason}. ${instead}`, {
+      file: source.config.file,
+    });
   }
   const { tensors, unused } = planTensors(source, spec, architecture);
   const tied = !tensors.some(({ name }) => name === "output.weight");

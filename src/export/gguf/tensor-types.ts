@@ -89,14 +89,14 @@ function names(tensors: readonly TypedTensor[]): string[] {
   return tensors.filter(isMatrix).map(({ name }) => name);
 }
 
-interface Rule {
+interface EncodingRule {
   readonly text: string;
   readonly pattern: RegExp;
   readonly encoding: Encoding;
   matches: number;
 }
 
-function parseRule(entry: string): Rule {
+function parseRule(entry: string): EncodingRule {
   const at = entry.lastIndexOf("=");
   const [pattern, name] = [entry.slice(0, at), entry.slice(at + 1)];
   if (at < 1 || !ENCODING_NAMES.includes(name.toLowerCase())) {

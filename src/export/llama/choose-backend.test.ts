@@ -70,7 +70,7 @@ describe("the backend of a model", () => {
     await writeGguf(plan, { out: file });
     expect(await choose({ load: missing }, file)).toEqual({
       name: "engine",
-      reason: "in float32: llama.cpp is not installed (add it with: npm install --ignore-scripts node-llama-cpp)",
+      reason: "in float32, as llama.cpp is not installed; to add it: npm install --ignore-scripts node-llama-cpp",
     });
     expect(await choose({}, file)).toMatchObject({ name: "llama", reason: "a GGUF file" });
   });

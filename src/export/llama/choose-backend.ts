@@ -17,7 +17,7 @@ import { formatBytes } from "../../kit/printing/index.js";
 import { isRecipeFile } from "../../merge/index.js";
 import { ggufPlanner } from "../gguf/plan-gguf.js";
 import { FILE_TYPE_NAMES, type FileType } from "../gguf/tensor-types.js";
-import { llamaMissing, loadLibrary } from "./library.js";
+import { installLlama, llamaMissing, loadLibrary } from "./library.js";
 import { estimateExport } from "./llama-memory.js";
 
 /** Backends that run a model in this process. */
@@ -117,7 +117,7 @@ export async function chooseBackend(
   const free = freeMemory();
   const fits = missing === undefined && fitsIn(estimate, free);
   const reasons = {
-    file: `in float32: ${llamaMissing().replace(/\.$/, "")}`,
+    file: `in float32, as llama.cpp is not installed; to add it: ${installLlama()}`,
     none: "the default",
     given: "as given",
     providers: "for its providers",

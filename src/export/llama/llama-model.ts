@@ -41,7 +41,9 @@ export function llamaModel(options: LlamaModelOptions): TokenModel {
   const contextLength = Math.min(options.context ?? Number.POSITIVE_INFINITY, file.trainContextSize);
   const open = (rows: number) =>
     new Sequences({
-      ...{ rows, vocabularySize, contextLength },
+      rows,
+      vocabularySize,
+      contextLength,
       open: (length) => {
         const { weights, program, ...estimate } = options.estimate({ texts: rows, tokens: length });
         const room = { ...estimate, weights: 0, program: 0, total: estimate.total - weights - program };

@@ -119,7 +119,10 @@ async function openExported(library: LlamaLibrary, source: EngineSource, options
   return new Engine(
     text,
     llamaModel({
-      ...{ ...options, ...loaded, library, estimate: estimateFor },
+      ...options,
+      ...loaded,
+      library,
+      estimate: estimateFor,
       notes: [...plan.notes, `weights are ${type} in ${path}`],
     }),
     generation,

@@ -44,7 +44,12 @@ export function specOf(
     norm: traits.norm ?? rmsNorm(fields),
     layout: traits.layout ?? "sequential",
     attention: {
-      ...{ scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, valueNorm: null, growth: null, gated: false },
+      scale: sizes.headDim ** -0.5,
+      softcap: null,
+      qkNorm: null,
+      valueNorm: null,
+      growth: null,
+      gated: false,
       ...traits.attention,
     },
     activation: traits.activation ?? readActivation(fields),

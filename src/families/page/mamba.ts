@@ -77,8 +77,12 @@ export function mamba2(options: MambaOptions): NonNullable<Traits["recurrence"]>
 export function readStateSpace({ number, layersWith }: GgufMetadata) {
   const [width = 0, heads = 0] = [number("ssm.inner_size"), number("ssm.time_step_rank")];
   return {
-    ...{ width, heads, headWidth: width / heads, groups: number("ssm.group_count") },
-    ...{ state: number("ssm.state_size"), kernel: number("ssm.conv_kernel") },
+    width,
+    heads,
+    headWidth: width / heads,
+    groups: number("ssm.group_count"),
+    state: number("ssm.state_size"),
+    kernel: number("ssm.conv_kernel"),
     hasBias: layersWith("ssm_conv1d.bias").includes(true),
   };
 }
@@ -87,8 +91,12 @@ export function readStateSpace({ number, layersWith }: GgufMetadata) {
 export function readMamba(read: GgufMetadata) {
   const { heads, headWidth, groups, state, kernel, hasBias } = readStateSpace(read);
   return {
-    ...{ mamba_n_heads: heads, mamba_d_head: headWidth, mamba_n_groups: groups, mamba_d_state: state },
-    ...{ mamba_d_conv: kernel, mamba_conv_bias: hasBias },
+    mamba_n_heads: heads,
+    mamba_d_head: headWidth,
+    mamba_n_groups: groups,
+    mamba_d_state: state,
+    mamba_d_conv: kernel,
+    mamba_conv_bias: hasBias,
   };
 }
 

@@ -35,6 +35,12 @@ it("draws layers from the input, halves over each other, in the light colours of
     [872, 0, 56, "#640675"],
   ]);
   expect(svg).toContain(">\u2068شرح\u2069 &lt;b&gt;</text>");
+  // Names are on the layers of one owner, where they fit.
+  const named = [...svg.matchAll(/<text x="([\d.]+)" y="[\d.]+" font-size="18" fill="#ffffff"[^>]*>([^<]*)</g)];
+  expect(named.map(([, x, name]) => [Number(x), name])).toEqual([
+    [190.5, "swahili"],
+    [462.5, "math"],
+  ]);
 });
 
 it("has the merge first, then the highest, each where its score is", async () => {

@@ -74,11 +74,28 @@ function stripShapes(
         return element("rect", {
           x: EDGE + layer * width,
           y: top + half * (56 / halves.length) + i * height,
-          ...{ width: width - gap, height, fill: colour(owner) },
+          width: width - gap,
+          height,
+          fill: colour(owner),
         });
       }),
     ),
   );
+  // Colours do not tell owners apart in print, or to everyone.
+  const runs: { first: number; count: number; owner: string }[] = [];
+  for (const [layer, halves] of layers.entries()) {
+    const owners = new Set(halves.flat());
+    const [owner = ""] = owners.size === 1 ? owners : [];
+    const run = runs.at(-1);
+    if (run?.owner === owner) run.count++;
+    else runs.push({ first: layer, count: 1, owner });
+  }
+  const named = runs.flatMap(({ first, count, owner }) => {
+    const name = legend.find(({ colour: own }) => own === owner)?.name ?? "";
+    if (name === "" || textWidth(name, 18) + 16 > count * width) return [];
+    const middle = EDGE + (first + count / 2) * width - gap / 2;
+    return [text(middle, top + 34, name, 18, { fill: colour("paper"), "text-anchor": "middle" })];
+  });
   let x = EDGE + 150;
   const names = legend.flatMap(({ name, colour: own }) => {
     const shown = cut(name, 260, 20);
@@ -93,6 +110,7 @@ function stripShapes(
   const soft = { fill: colour("soft") };
   return [
     ...cells,
+    ...named,
     text(EDGE, top + 88, "input, layer 0", 18, soft),
     ...names,
     text(WIDTH - EDGE, top + 88, `output, ${layers.length - 1}`, 18, { ...soft, "text-anchor": "end" }),
@@ -118,7 +136,11 @@ function barShapes({ rows, scale }: Bars, top: number, colour: Colour, text: Tex
       ...(row.interval
         ? [
             element("rect", {
-              ...{ x: at(row.interval.low), y: y - 3, height: 6, rx: 3, fill },
+              x: at(row.interval.low),
+              y: y - 3,
+              height: 6,
+              rx: 3,
+              fill,
               width: at(row.interval.high) - at(row.interval.low),
               "fill-opacity": 0.45,
             }),
@@ -127,7 +149,7 @@ function barShapes({ rows, scale }: Bars, top: number, colour: Colour, text: Tex
       element("circle", { cx: at(row.mean), cy: y, r: 10, fill }),
       text(right + 24, y + 8, scoreText(row.mean, scale), 24, { "font-weight": 650 }),
       ...(row.interval
-        ? [text(right + 112, y + 8, formatSpan(row.interval, { scale }), 19, { fill: colour("soft") })]
+        ? [text(right + 124, y + 8, formatSpan(row.interval, { scale }), 19, { fill: colour("soft") })]
         : []),
     ];
   });

@@ -110,8 +110,11 @@ function listedTensors({ lists }: GgufHeader, stem: string, wanted: NonNullable<
   return Object.entries(wanted).flatMap(([key, { module, shape }]) => {
     const { offset, count } = lists.get(key) ?? { offset: 0, count: 0 };
     return Array.from({ length: count }, (_, layer) => ({
-      ...{ name: `${stem}layers.${layer}.${module}`, shape, dtype: "F32" as const },
-      ...{ offset: offset + 4 * layer, bytes: 4 },
+      name: `${stem}layers.${layer}.${module}`,
+      shape,
+      dtype: "F32" as const,
+      offset: offset + 4 * layer,
+      bytes: 4,
     }));
   });
 }

@@ -37,7 +37,7 @@ export interface Placement {
 }
 
 /** Where the layers are: their number, and the text before it in names. */
-interface Rule {
+interface LayerNaming {
   readonly prefix: string;
   readonly stem: string;
   readonly layers: number;
@@ -117,7 +117,11 @@ function hasLoneLayer(names: readonly string[], prefix: string, from: number): b
   return [...kinds.values()].some(({ layer, isLone }) => isLone && layer >= from);
 }
 
-function findKnownRule(names: readonly string[], known: TensorNames, config: CheckpointConfig): Rule | undefined {
+function findKnownRule(
+  names: readonly string[],
+  known: TensorNames,
+  config: CheckpointConfig,
+): LayerNaming | undefined {
   for (const stem of known.stems) {
     const prefix = `${stem}${known.layers}.`;
     const { layers = numbersAfter(names).get(prefix)?.size } = config;
@@ -128,7 +132,7 @@ function findKnownRule(names: readonly string[], known: TensorNames, config: Che
 }
 
 /** A rule of another prefix, as within a larger model, with the family's names where its layers have no others. */
-function withKnownNames(rule: Rule, names: readonly string[], known: TensorNames): Rule {
+function withKnownNames(rule: LayerNaming, names: readonly string[], known: TensorNames): LayerNaming {
   const isKnown = (name: string) =>
     !name.startsWith(rule.prefix) || statedPart(known, moduleInLayer(name, rule.prefix)) !== undefined;
   return names.every(isKnown) ? { ...rule, known } : rule;
@@ -162,7 +166,7 @@ function predictionLayers(names: readonly string[], prefix: string, config: Chec
 }
 
 /** The prefix after which the names count exactly 0..L-1, or why the model has no single stack of layers. */
-function findGenericRule(names: readonly string[], config: CheckpointConfig): Rule | string {
+function findGenericRule(names: readonly string[], config: CheckpointConfig): LayerNaming | string {
   if (config.isEncoderDecoder) return "it has an encoder and a decoder";
   const numbers = numbersAfter(names);
   const whole = [...numbers].filter(([, found]) => isWhole(found));
@@ -217,7 +221,7 @@ function stackOf(name: string): OutsidePart {
 /** The part of a tensor outside the layers, by its name alone. */
 export const partOutside = (name: string): OutsidePart => outsidePart(name, "", undefined);
 
-function place(name: string, rule: Rule): Place {
+function place(name: string, rule: LayerNaming): Place {
   const { prefix, stem, known, norms } = rule;
   const isWithin = known !== undefined && norms !== undefined;
   if (name.startsWith(prefix)) {
@@ -288,7 +292,7 @@ function outsidePart(name: string, stem: string, known: TensorNames | undefined)
 
 function checkLayers(
   places: ReadonlyMap<string, Place>,
-  { prefix, layers }: Rule,
+  { prefix, layers }: LayerNaming,
   config: CheckpointConfig,
   prediction: number,
 ): void {
@@ -307,7 +311,7 @@ function checkLayers(
 }
 
 /** Blocks that predict further tokens follow the last layer by number but are not part of the decoder. */
-function moveExtraLayersOutside(places: Map<string, Place>, { layers }: Rule): Map<string, Place> {
+function moveExtraLayersOutside(places: Map<string, Place>, { layers }: LayerNaming): Map<string, Place> {
   for (const [name, { layer }] of places) {
     if (layer !== null && layer >= layers) places.set(name, { layer: null, part: "mtp" });
   }

@@ -38,7 +38,7 @@ export const SPLIT_PATTERNS = {
   bloom: " ?[^(\\s|[.,!?…。，、।۔،])]+",
 } as const;
 
-type Part = Readonly<Record<string, unknown>>;
+type TokenizerPart = Readonly<Record<string, unknown>>;
 
 const { gpt2, llama3, qwen2, qwen35, tekken, o200k, deepseek3, seed, minicpm5, bloom } = SPLIT_PATTERNS;
 const DIGIT = "\\p{N}";
@@ -64,7 +64,9 @@ const PRE_TOKENIZERS: readonly PreTokenizer[] = [
   },
   {
     names: ["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
-    ...{ splits: [llama3], ignoresMerges: true, addsBos: true },
+    splits: [llama3],
+    ignoresMerges: true,
+    addsBos: true,
   },
   { names: ["glm4"], splits: [llama3], ignoresMerges: true },
   { names: ["dbrx", "smaug-bpe", "chatglm-bpe"], splits: [llama3] },
@@ -80,7 +82,7 @@ const PRE_TOKENIZERS: readonly PreTokenizer[] = [
 ];
 
 /** llama.cpp's name of a pre-tokenizer; undefined for one that it does not know. */
-export function findPreTokenizer(part: Part | undefined, ignoresMerges: boolean): string | undefined {
+export function findPreTokenizer(part: TokenizerPart | undefined, ignoresMerges: boolean): string | undefined {
   const splits = splitsOf(part)?.join("\n");
   const isSame = (one: PreTokenizer) =>
     one.splits.join("\n") === splits && (one.ignoresMerges ?? false) === ignoresMerges;
@@ -111,10 +113,10 @@ export function preTokenizerPart({ splits }: PreTokenizer): object {
 }
 
 /** The regular expressions that cut a text one after another; undefined if a part does something else. */
-function splitsOf(part: Part | undefined): string[] | undefined {
+function splitsOf(part: TokenizerPart | undefined): string[] | undefined {
   switch (part?.type) {
     case "Sequence": {
-      const parts = (part.pretokenizers as Part[]).map(splitsOf);
+      const parts = (part.pretokenizers as TokenizerPart[]).map(splitsOf);
       return parts.includes(undefined) ? undefined : parts.flatMap((splits) => splits ?? []);
     }
     case "ByteLevel":

@@ -50,8 +50,11 @@ const SHARED = { gate: "ffn_gate_shexp", up: "ffn_up_shexp", down: "ffn_down_she
 
 /** Names of tensors that hold several projections. */
 const FUSED: Readonly<Record<string, string>> = {
-  ...{ q: "attn_qkv", k: "attn_qkv", v: "attn_qkv" },
-  ...{ gate: "ffn_up", up: "ffn_up" },
+  q: "attn_qkv",
+  k: "attn_qkv",
+  v: "attn_qkv",
+  gate: "ffn_up",
+  up: "ffn_up",
 };
 
 /** Calls `each` for the tensors of a decoder in the order of computation. */

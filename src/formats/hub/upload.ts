@@ -71,7 +71,7 @@ interface Access {
  * @throws HubError if there is no token, it may not write, or the namespace is someone else's
  */
 export async function checkUploadAccess(settings: HubSettings, options: Target): Promise<void> {
-  await attempt(settings, options, () => openAccess(settings, options));
+  await attempt(settings, options, () => openAccess(settings, options), "check");
 }
 
 async function openAccess(settings: HubSettings, options: Target & Pick<UploadOptions, "dryRun">): Promise<Access> {
@@ -307,16 +307,20 @@ async function attempt<T>(
   settings: HubSettings,
   { name, signal, dryRun = false }: Target & Pick<UploadOptions, "dryRun">,
   work: () => Promise<T>,
+  stage: Stage = dryRun ? "dry run" : "upload",
 ): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (signal?.aborted) throw new CancelledError(`stopped while pushing ${name}; run again to push what is missing`);
-    throw explainUpload(error, settings, name, dryRun);
+    throw explainUpload(error, settings, name, stage);
   }
 }
 
-function explainUpload(error: unknown, settings: HubSettings, name: string, dryRun: boolean): unknown {
+/** What failed: the question, before the work, whether its result may be pushed, or the push. */
+type Stage = "check" | "dry run" | "upload";
+
+function explainUpload(error: unknown, settings: HubSettings, name: string, stage: Stage): unknown {
   if (error instanceof LayergraftError) return error;
   const { endpoint } = settings;
   // What the storage refuses, such as an address that has expired, is not about the token.
@@ -340,9 +344,11 @@ function explainUpload(error: unknown, settings: HubSettings, name: string, dryR
   if (status !== undefined && status < 500) return because(`${endpoint} refused ${name}: ${said}`);
   const network = networkReason(error, settings);
   if (status === undefined && network === undefined) return error;
-  return because(
-    dryRun
-      ? `${name} could not be read at ${endpoint}: ${network ?? said}. Nothing was sent.`
-      : `${name} could not be pushed to ${endpoint}: ${network ?? said}. Push again; what was sent is not sent again.`,
-  );
+  const why = network ?? said;
+  const sentences: Readonly<Record<Stage, string>> = {
+    check: `${endpoint} could not be asked whether ${name} may be pushed to: ${why}. Nothing was done; leave the push out, and push the result later.`,
+    "dry run": `${name} could not be read at ${endpoint}: ${why}. Nothing was sent.`,
+    upload: `${name} could not be pushed to ${endpoint}: ${why}. Push again; what was sent is not sent again.`,
+  };
+  return because(sentences[stage]);
 }

@@ -27,7 +27,10 @@ function gptqScheme(settings: JsonObject, less: boolean, writer: string): Scheme
   const middle = 2 ** ((bits as number) - 1);
   const symmetric = { zero: middle, stored: less ? [middle - 1, middle] : [middle] };
   return {
-    ...{ layout: "gptq", code, scales, isOrdered: isOrdered === true },
+    layout: "gptq",
+    code,
+    scales,
+    isOrdered: isOrdered === true,
     ...(sym ? { symmetric } : { zero: less ? 1 : 0 }),
   };
 }
@@ -39,7 +42,9 @@ function awqScheme(settings: JsonObject, symmetric: boolean, writer: string): Sc
     return bits === undefined ? `${writer}'s settings have no bits` : `codes of ${bits} bits are not read`;
   if (!scales) return `${writer}'s settings have no group_size`;
   return {
-    ...{ layout: "awq", code: "INT4", scales },
+    layout: "awq",
+    code: "INT4",
+    scales,
     ...(symmetric ? { symmetric: { zero: 8, stored: [8] } } : {}),
   };
 }
@@ -84,7 +89,10 @@ const gptq: WriterPage = {
     dynamic: entries(
       fields({
         ...harmless("damp_percent", "mse", "static_groups"),
-        ...{ bits: oneOf(2, 4, 8), group_size: whole, desc_act: flag, sym: flag },
+        bits: oneOf(2, 4, 8),
+        group_size: whole,
+        desc_act: flag,
+        sym: flag,
       }),
     ),
   },
@@ -159,8 +167,12 @@ const autoRound: WriterPage = {
     extra_config: entries(
       fields({
         ...harmless("act_bits", "act_data_type", "act_group_size", "act_sym", "act_dynamic", "scale_dtype"),
-        ...{ bits: oneOf(2, 4, 8, 16), group_size: whole, sym: flag, data_type: oneOf("int", "float", "fp") },
-        ...{ super_bits: empty, super_group_size: empty },
+        bits: oneOf(2, 4, 8, 16),
+        group_size: whole,
+        sym: flag,
+        data_type: oneOf("int", "float", "fp"),
+        super_bits: empty,
+        super_group_size: empty,
       }),
     ),
   },

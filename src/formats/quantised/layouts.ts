@@ -164,8 +164,15 @@ const groupwise: Layout = (parts, scheme) => {
   const groups = hasGroups ? parts.take(`${stem}g_idx`, ["I32"], [[columns]]) : undefined;
   const { symmetric } = scheme;
   const coded: CodedValues = {
-    ...{ code: scheme.code, rows, columns, lines: isAwq ? columns : height, block: [1, size], byColumn: true },
-    ...{ zero: symmetric?.zero ?? scheme.zero ?? 0, scales, zeros },
+    code: scheme.code,
+    rows,
+    columns,
+    lines: isAwq ? columns : height,
+    block: [1, size],
+    byColumn: true,
+    zero: symmetric?.zero ?? scheme.zero ?? 0,
+    scales,
+    zeros,
     ...(symmetric ? { sameZeros: symmetric.stored } : {}),
     ...(isAwq ? { order: AWQ_ORDER } : {}),
     ...(groups ? { groups, ...(scheme.isOrdered ? { isReordered: true } : {}) } : {}),

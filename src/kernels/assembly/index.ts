@@ -19,6 +19,7 @@ export {
   encodeF32,
   encodeF8_E4M3,
 } from "./encode";
+export * from "./eigen";
 export * from "./low-rank";
 export * from "./operations";
 export * from "./products";

@@ -194,10 +194,11 @@ export async function statFile(path: string): Promise<Stats> {
   return stats;
 }
 
-/** Whether what exists at a path is in one of these folders once symbolic links are followed. */
+/** Whether what exists at a path is in one of these folders, as far as they exist, once symbolic links are followed. */
 export async function staysIn(path: string, ...folders: readonly string[]): Promise<boolean> {
-  const [target, ...homes] = await Promise.all([path, ...folders].map((one) => realpath(one)));
-  return homes.some((home) => target?.startsWith(join(home, sep)));
+  const target = await realpath(path);
+  const homes = await Promise.all(folders.map((one) => realpath(one).catch(() => undefined)));
+  return homes.some((home) => home !== undefined && target.startsWith(join(home, sep)));
 }
 
 /** To open without waiting: opening a named pipe waits for a writer, which may never come. Windows has neither. */

@@ -13,7 +13,7 @@ export {
   plural,
   shorten,
 } from "./format.js";
-export { installCommand, pythonOf } from "./install-command.js";
+export { installCommand, publishedAt, pythonOf } from "./install-command.js";
 export { removedAdvice } from "./removed.js";
 export { asField, type SayField } from "./say-field.js";
 export { redactor } from "./secrets.js";

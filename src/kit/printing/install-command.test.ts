@@ -10,7 +10,7 @@ test.each([
 ])("what an optional package is added with: %s", (_, root, cwd, where) => {
   const exists = (path: string) => path === "/home/ana/project/package.json";
   const given = where === true ? " --prefix /home/ana/project" : where;
-  expect(installCommandAt("node-llama-cpp", { root, cwd, env: {}, exists })).toBe(
+  expect(installCommandAt("node-llama-cpp", { root, cwd, env: {}, exists, isPublished: true })).toBe(
     `npm install${given} --ignore-scripts node-llama-cpp`,
   );
 });
@@ -30,5 +30,10 @@ test.each([
   ],
 ])("what an optional package is added with, where layergraft came from Python's registry: %s", (_, env, typed) => {
   const name = "node-llama-cpp@3.22";
-  expect(installCommandAt(name, { root: PIP, cwd: "/home/ana", env, exists: () => false })).toBe(typed);
+  const where = { root: PIP, cwd: "/home/ana", env, exists: () => false };
+  expect(installCommandAt(name, { ...where, isPublished: true })).toBe(typed);
+  // Until then, a clone makes the wheel that brings it.
+  expect(installCommandAt(name, { ...where, isPublished: false })).toBe(
+    `npm run wheel -- --llama && ${env.LAYERGRAFT_PYTHON} -m pip install python/dist/*.whl  # in a clone`,
+  );
 });

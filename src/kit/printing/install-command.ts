@@ -23,6 +23,7 @@ interface Installed {
   readonly cwd: string;
   readonly env: Environment;
   readonly exists: (path: string) => boolean;
+  readonly isPublished: boolean;
 }
 
 /** Extras of the wheel, by the packages of npm that they bring. */
@@ -32,10 +33,13 @@ const EXTRAS = new Map([
 ]);
 
 /** @param name of the package, with a version where one is needed */
-export function installCommandAt(name: string, { root, cwd, env, exists }: Installed): string {
+export function installCommandAt(name: string, { root, cwd, env, exists, isPublished }: Installed): string {
   const python = pythonOf(env);
   const extra = EXTRAS.get(name.replace(/(?<=.)@.*$/, ""));
   if (python && extra !== undefined) {
+    // Before that, the registry has nothing; a clone writes the wheels.
+    if (!isPublished)
+      return `npm run wheel -- --${extra} && ${shellQuote(python.path)} -m pip install python/dist/*.whl  # in a clone`;
     const wanted = shellQuote(`layergraft[${extra}]`);
     return python.isTemporary
       ? `uvx --from ${wanted} layergraft`
@@ -50,8 +54,15 @@ export function installCommandAt(name: string, { root, cwd, env, exists }: Insta
   return `npm install${where} --ignore-scripts ${name}`;
 }
 
+/** Where others find the package; undefined until it is published: its address has a placeholder until then. */
+export function publishedAt(): string | undefined {
+  const { homepage } = createRequire(import.meta.url)("#package.json") as { readonly homepage: string };
+  return homepage.includes("/OWNER/") ? undefined : homepage;
+}
+
 /** @see installCommandAt */
 export function installCommand(name: string): string {
   const root = dirname(createRequire(import.meta.url).resolve("#package.json"));
-  return installCommandAt(name, { root, cwd: process.cwd(), env: process.env, exists: existsSync });
+  const isPublished = publishedAt() !== undefined;
+  return installCommandAt(name, { root, cwd: process.cwd(), env: process.env, exists: existsSync, isPublished });
 }

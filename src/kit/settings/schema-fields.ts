@@ -24,12 +24,23 @@ export interface SchemaField {
   readonly default?: unknown;
   /** What holds where the field is not given, in words: `meta({ unset })`. */
   readonly unset?: string;
+  /**
+   * Whether it lets code run that came with a model, a file or an answer, `meta({ runsCode: true })`; or a pattern of the texts that do.
+   * Pages do not take it: a form cannot show what would run.
+   */
+  readonly runsCode?: true | string;
   readonly description: string;
 }
 
 /** Sets the JSON Schema of a schema that has none, or that also accepts shorter forms. */
 export function writtenAs<T extends z.ZodType>(schema: T, json: () => JsonSchema): T {
-  return schema.meta({ writtenAs: json });
+  // Another schema may have it in several places.
+  let made: JsonSchema | undefined;
+  const writtenAs = () => {
+    made ??= json();
+    return structuredClone(made);
+  };
+  return schema.meta({ writtenAs });
 }
 
 /** JSON Schema (draft 2020-12) of the input. */
@@ -68,6 +79,7 @@ function fieldsWithin(json: JsonSchema, prefix: string, closed: ReadonlySet<stri
       required: required.has(key),
       ...(isShown(field.default) ? { default: field.default } : {}),
       ...(typeof field.unset === "string" ? { unset: field.unset } : {}),
+      ...(field.runsCode === undefined ? {} : { runsCode: field.runsCode as true | string }),
       description: String(field.description ?? ""),
     };
     return [shown, ...(closed.has(name) ? [] : fieldsWithin(field, name, closed))];
@@ -131,5 +143,6 @@ function pluralOf(items: JsonSchema): string {
   const variants = variantsOf(items);
   if (variants.length > 0 && items.title === undefined) return [...new Set(variants.map(pluralOf))].join(", or ");
   const word = typeOf(items);
+  if (word.startsWith("list of ")) return word.replace("list", "lists");
   return ["text", "number", "whole number", "mapping", "list"].includes(word) ? `${word}s` : word;
 }

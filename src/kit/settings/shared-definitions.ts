@@ -12,7 +12,7 @@ const SINGLE = ["items", "additionalProperties", "not", "propertyNames", "contai
 const LISTED = ["anyOf", "oneOf", "allOf", "prefixItems"];
 const NAMED = ["properties", "patternProperties", "$defs"];
 
-interface Part {
+interface SchemaPart {
   readonly schema: JsonSchema;
   /** The field where it was met first. */
   readonly field: string;
@@ -28,7 +28,7 @@ export const publishedSchema = (title: string, schema: z.ZodType): JsonSchema =>
  */
 export function shareDefinitions({ $schema, $defs: definitions = {}, ...root }: JsonSchema): JsonSchema {
   const $defs = definitions as object;
-  const parts = new Map<string, Part>();
+  const parts = new Map<string, SchemaPart>();
   const whole = gather(root, "", parts);
   const { $defs: given = {} } = gather({ $defs }, "", parts);
   const uses = new Map<string, number>();
@@ -44,7 +44,7 @@ export function shareDefinitions({ $schema, $defs: definitions = {}, ...root }: 
     mapParts(schema, ({ $part }) => {
       const text = String($part);
       const name = names.get(text);
-      return name === undefined ? written((parts.get(text) as Part).schema) : { $ref: `#/$defs/${name}` };
+      return name === undefined ? written((parts.get(text) as SchemaPart).schema) : { $ref: `#/$defs/${name}` };
     });
   const found = shared
     .map(([text, { schema }]) => [names.get(text) as string, written(schema)] as const)
@@ -58,7 +58,7 @@ export function shareDefinitions({ $schema, $defs: definitions = {}, ...root }: 
 }
 
 /** The schema with each part replaced by its text, under which `parts` has it. */
-function gather(schema: JsonSchema, field: string, parts: Map<string, Part>): JsonSchema {
+function gather(schema: JsonSchema, field: string, parts: Map<string, SchemaPart>): JsonSchema {
   return mapParts(
     schema,
     (part, name) => {
@@ -83,7 +83,10 @@ function mapParts(schema: JsonSchema, map: (part: JsonSchema, field: string) => 
   return Object.fromEntries(Object.entries(schema).map(([keyword, value]) => [keyword, within(keyword, value)]));
 }
 
-function namesOf(shared: readonly (readonly [string, Part])[], taken: readonly string[]): ReadonlyMap<string, string> {
+function namesOf(
+  shared: readonly (readonly [string, SchemaPart])[],
+  taken: readonly string[],
+): ReadonlyMap<string, string> {
   const plain = (field: string) => field.replace(/[^\w-]+/g, "_") || "value";
   const counts = new Map(taken.map((name) => [name, 1]));
   for (const [, { field }] of shared) counts.set(plain(field), (counts.get(plain(field)) ?? 0) + 1);

@@ -71,7 +71,8 @@ export function recipeOf(
     const [, outside = blend ?? once(task)] = ofLayer.find(([layer]) => layer === null) ?? [];
     return {
       method: "swap",
-      ...{ task: name(task), language: name(language) },
+      task: name(task),
+      language: name(language),
       layers: {
         language: formatRanges(fromLanguage),
         ...(averaged.length > 0 ? { average: formatRanges(averaged) } : {}),
@@ -99,7 +100,7 @@ export function inLayerOrder<T>(items: Iterable<T>, layerOf: (item: T) => number
   return [...items].sort((a, b) => place(a) - place(b));
 }
 
-interface Rule {
+interface WeightRule {
   readonly layer: number | null;
   readonly parts?: string;
   readonly tensors?: string;
@@ -113,9 +114,9 @@ function rulesOf<T extends { readonly stored: CheckpointTensor }>(
 ): object[] {
   const isOne = (unit: readonly T[]) => new Set(unit.map(numberOf)).size === 1;
   const ordered = inLayerOrder(known, ({ stored }) => stored.layer);
-  const rules = [...groupBy(ordered, ({ stored }) => stored.layer)].flatMap(([layer, inLayer]): Rule[] => {
+  const rules = [...groupBy(ordered, ({ stored }) => stored.layer)].flatMap(([layer, inLayer]): WeightRule[] => {
     if (layer !== null && isOne(inLayer)) return [{ layer, value: numberOf(inLayer[0] as T) }];
-    return [...groupBy(inLayer, ({ stored }) => blockOf(stored.part))].flatMap(([block, unit]): Rule[] =>
+    return [...groupBy(inLayer, ({ stored }) => blockOf(stored.part))].flatMap(([block, unit]): WeightRule[] =>
       isOne(unit)
         ? [{ layer, parts: layer === null ? "outside" : block, value: numberOf(unit[0] as T) }]
         : unit.map((one) => ({ layer: null, tensors: one.stored.name, value: numberOf(one) })),
@@ -124,7 +125,7 @@ function rulesOf<T extends { readonly stored: CheckpointTensor }>(
   const alike = groupBy(rules, ({ parts, tensors, value }) => JSON.stringify([parts, tensors, value]));
   return [...alike.values()]
     .map((some) => {
-      const { layer: _, value, ...where } = some[0] as Rule;
+      const { layer: _, value, ...where } = some[0] as WeightRule;
       const layers = some.flatMap(({ layer }) => layer ?? []).sort((a, b) => a - b);
       return { ...(layers.length > 0 ? { layers: formatRanges(layers) } : {}), ...where, value };
     })

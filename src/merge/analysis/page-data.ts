@@ -61,6 +61,8 @@ export interface AnalysisPage {
   /** Mean published maps of a kind of expert, at this depth; absent from analyses of layergraft 2.0 and older. */
   readonly paper?: ReturnType<typeof paperMaps>;
   readonly warnings: readonly string[];
+  /** A command to run next, with the sources as they were given; absent from the studio, and from analyses of layergraft 2.0. */
+  readonly next?: string | undefined;
 }
 
 // Neighbouring steps differ by a few percent over the four decades that changes usually span.

@@ -128,7 +128,11 @@ function paperRange(depth: number, { sources }: SuggestOptions): Draft[] {
     const recipe = { method: "swap" as const, task, language, ...counts };
     return [
       {
-        ...{ name, title, evidence: "published", reason, reference: SWAP },
+        name,
+        title,
+        evidence: "published",
+        reason,
+        reference: SWAP,
         attention: Array.from({ length: depth }, (_, layer) => ownerOfLayer(layer, depth, counts)),
         recipe: weights ? { ...recipe, base, weights } : recipe,
       },
@@ -220,12 +224,10 @@ function byShares(analysis: Analysis, task: number, language: number, options: S
     const ownersIn = (block: string) =>
       Array.from({ length: analysis.layers }, (_, layer) => owners[groups.indexOf(`${layer} ${block}`)] ?? "average");
     return {
-      ...{
-        name: `shares-by-${by}`,
-        title: `Each ${by} from whom it changed more in`,
-        evidence: "changes",
-        reference: SHARES,
-      },
+      name: `shares-by-${by}`,
+      title: `Each ${by} from whom it changed more in`,
+      evidence: "changes",
+      reference: SHARES,
       reason:
         `each ${by} from the expert whose share of the change exceeds the other's by ${tau}: ` +
         `${count("task")} from ${called.task}, ${count("language")} from ${called.language}, ${count("average")} blended`,
@@ -244,7 +246,9 @@ function byProfile(analysis: Analysis, task: number, language: number, options: 
   if (above.length === 0) return [];
   return [
     {
-      ...{ name: "profile", title: `Layers in which ${called.language} changed more`, evidence: "changes" },
+      name: "profile",
+      title: `Layers in which ${called.language} changed more`,
+      evidence: "changes",
       reference: "arXiv 2410.01335, section 3.2, read as a rule",
       reason: `the layers in which ${called.language}'s profile of change exceeds ${called.task}'s`,
       attention: Array.from({ length: analysis.layers }, (_, layer) => (above.includes(layer) ? "language" : "task")),
@@ -324,7 +328,9 @@ function otherSwaps(depth: number, options: SuggestOptions): Draft[] {
   return [
     ...reverse,
     {
-      ...{ name: "attention-from-language", title: `Attention from ${called.language}`, evidence: "published" },
+      name: "attention-from-language",
+      title: `Attention from ${called.language}`,
+      evidence: "published",
       reference: "Tran et al., ACL Findings 2026",
       reason: `attention of all layers from ${called.language}, feed-forward from ${called.task}`,
       attention: all("language"),

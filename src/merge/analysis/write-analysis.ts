@@ -17,6 +17,8 @@ export interface AnalysisOutput {
   readonly force?: boolean | undefined;
   /** Draws the published maps beside each expert's in heatmap.svg. Default: none. */
   readonly beside?: "paper" | undefined;
+  /** What report.html proposes to run next. Default: nothing. */
+  readonly next?: string | undefined;
 }
 
 /**
@@ -29,11 +31,15 @@ export function checkAnalysisOutput(output: AnalysisOutput, inputs: readonly str
 }
 
 /** Writes analysis.json, rows.safetensors, heatmap.svg and report.html. @throws OutputError if it cannot */
-export async function writeAnalysis({ out, force, beside }: AnalysisOutput, result: AnalysisWithRows): Promise<void> {
+export async function writeAnalysis(
+  { out, force, beside, next }: AnalysisOutput,
+  result: AnalysisWithRows,
+): Promise<void> {
   await mkdir(dirname(resolve(out)), { recursive: true });
   const fill = async (partial: string) => {
     await writeFile(join(partial, "analysis.json"), `${JSON.stringify(result.analysis, null, 1)}\n`);
-    await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", pageData(result)));
+    const page = { ...pageData(result), next };
+    await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", page));
     await writeFile(join(partial, "heatmap.svg"), heatmapSvg(heatmapOf(result.analysis, beside)));
     const tensors = [...result.rows].map(([name, rows]) => {
       return { name, dtype: "F32" as const, shape: [rows.length], data: rows };

@@ -8,7 +8,16 @@ import { PlannedComparison, type RecipeCheck } from "./compare-recipe.js";
 import type { TensorCheck } from "./judge-tensor.js";
 import { type Better, findBetter, isGiven } from "./other-recipes.js";
 import { compareDraws, isRandom, type RandomCheck } from "./random-method.js";
-import { type Card, type CardRecipe, mapNames, named, namesIn, type RefusedBlock, readCard } from "./read-card.js";
+import {
+  type Card,
+  type CardRecipe,
+  mapNames,
+  named,
+  namesIn,
+  type Places,
+  type RefusedBlock,
+  readCard,
+} from "./read-card.js";
 import type { Certainty, SampleSettings } from "./sample.js";
 
 /** What a card is worth, the best first. */
@@ -98,6 +107,8 @@ export interface CardOptions extends StreamOptions, SampleSettings {
   /** Folder that a relative path starts from. */
   readonly folder?: string | undefined;
   readonly hub?: HubAccess | undefined;
+  /** Folders of models that the card names, by its names for them. */
+  readonly places?: Places | undefined;
   /** Models that may be the base besides those that the card names. */
   readonly bases?: readonly string[] | undefined;
   /** Called with what is planned before weights are compared; what it throws ends the check. */
@@ -140,9 +151,9 @@ class CardChecker {
   }
 
   async prepare(model: string) {
-    const { hub, folder } = this.#options;
+    const { hub, folder, places } = this.#options;
     const published = await openCheckpoint(model, { hub, ...(folder === undefined ? {} : { base: folder }) });
-    const card = await readCard(published.folder, hub);
+    const card = await readCard(published.folder, hub, places);
     const prepared: Prepared[] = [];
     for (const one of card.recipes) prepared.push(await this.#prepare(one, published));
     const commit = hubPlace(published.folder)?.commit ?? null;
@@ -187,7 +198,9 @@ class CardChecker {
   #plan(model: string, commit: string | null, { refused }: Card, prepared: readonly Prepared[]): CardPlan {
     const { share, seed } = this.#options;
     const recipes = prepared.map(({ card: { line, from, recipe }, comparison }) => ({
-      ...{ line, from, method: recipe.method },
+      line,
+      from,
+      method: recipe.method,
       certainty: comparison?.certainty ?? null,
       bytesToFetch: comparison?.bytesToFetch() ?? 0,
     }));
@@ -212,7 +225,10 @@ class CardChecker {
     const rank = ({ verdict }: Found) => VERDICTS.indexOf(verdict);
     const best = all.toSorted((a, b) => rank(a.found) - rank(b.found))[0];
     const tried = ({ one: { card: own }, found }: (typeof all)[number]): TriedRecipe => ({
-      ...{ line: own.line, from: own.from, method: own.recipe.method, verdict: found.verdict },
+      line: own.line,
+      from: own.from,
+      method: own.recipe.method,
+      verdict: found.verdict,
     });
     const found = best?.found ?? nothing(refusal(card));
     let better: Better | null = null;
@@ -229,7 +245,12 @@ class CardChecker {
     const notes = [...(best?.one.card.notes ?? []), ...(best?.one.comparison?.opened.plan.notes ?? [])];
     return {
       ...found,
-      ...{ model, commit: plan.commit, share, seed, better, notes: notes.map(named) },
+      model,
+      commit: plan.commit,
+      share,
+      seed,
+      better,
+      notes: notes.map(named),
       recipe: best ? tried(best) : null,
       recipes: all.map(tried),
       refused: card.refused,
@@ -271,8 +292,18 @@ function refusal({ refused: [first] }: Card): CardVerdict {
 const NONE = { compared: 0, identical: 0, rounding: 0, ties: 0, differs: 0, form: 0 };
 
 const nothing = (verdict: CardVerdict): Found => ({
-  ...{ verdict, tensors: NONE, deviations: [], layers: [], missing: [], extra: [], rounding: null, left: null },
-  ...{ random: null, certainty: null, problems: [], bytesRead: 0 },
+  verdict,
+  tensors: NONE,
+  deviations: [],
+  layers: [],
+  missing: [],
+  extra: [],
+  rounding: null,
+  left: null,
+  random: null,
+  certainty: null,
+  problems: [],
+  bytesRead: 0,
 });
 
 function foundOf({ tensors, missing, extra, certainty, bytesRead }: RecipeCheck): Found {
@@ -305,8 +336,18 @@ function foundOf({ tensors, missing, extra, certainty, bytesRead }: RecipeCheck)
       : null;
   const deviations = tensors.filter((one) => one.verdict !== "identical");
   return {
-    ...{ verdict, tensors: counts, deviations, layers, missing, extra, rounding, left: median(lefts(wrong)) },
-    ...{ random: null, certainty, problems: [], bytesRead },
+    verdict,
+    tensors: counts,
+    deviations,
+    layers,
+    missing,
+    extra,
+    rounding,
+    left: median(lefts(wrong)),
+    random: null,
+    certainty,
+    problems: [],
+    bytesRead,
   };
 }
 

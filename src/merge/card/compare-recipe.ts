@@ -92,7 +92,11 @@ export class PlannedComparison {
     this.#forms = found
       .filter((pair) => !isComparable(pair))
       .map(({ step, against }) => ({
-        ...{ tensor: step.tensor, layer: step.layer, verdict: "form" as const, elements: 0, differing: 0 },
+        tensor: step.tensor,
+        layer: step.layer,
+        verdict: "form" as const,
+        elements: 0,
+        differing: 0,
         published: `${against.dtype} ${formatShape(against.shape)}`,
         planned: `${step.dtype} ${formatShape(step.shape)}`,
       }));
@@ -188,7 +192,9 @@ export class PlannedComparison {
       const { elements } = program.evaluations[i] as Evaluation;
       const { differing: count } = totalDifferences(results[i] ?? []);
       const found: TensorCheck = {
-        ...{ tensor: pair.step.tensor, layer: pair.step.layer, verdict: count === 0 ? "identical" : "differs" },
+        tensor: pair.step.tensor,
+        layer: pair.step.layer,
+        verdict: count === 0 ? "identical" : "differs",
         elements: Math.round(elements * shareOf(program.jobs[i] as Job, elements)),
         differing: count,
       };

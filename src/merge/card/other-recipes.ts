@@ -92,7 +92,8 @@ function variantsOf(recipe: RecipeInput, bases: readonly string[]): Variant[] {
   const others = bases.filter((one) => typeof base === "string" && one !== base);
   const onOthers = others.map(
     (one): Variant => ({
-      ...{ what: "base", names: [named(one)] },
+      what: "base",
+      names: [named(one)],
       recipe: mapSources(recipe, (source, label) => (label === "base" ? one : source)),
     }),
   );
@@ -100,7 +101,8 @@ function variantsOf(recipe: RecipeInput, bases: readonly string[]): Variant[] {
   const withoutAdapter = bare.map((one): Variant => {
     const model = one.slice(0, one.indexOf("+"));
     return {
-      ...{ what: "adapter", names: [named(one)] },
+      what: "adapter",
+      names: [named(one)],
       recipe: mapNames(recipe, (name) => (name === one ? model : name)),
     };
   });
@@ -164,7 +166,8 @@ async function otherWeights(
       );
     const dtype = recipe.dtype === undefined ? {} : { dtype: recipe.dtype };
     const simple: Variant | undefined = common && {
-      ...{ what: "weights", names: [] },
+      what: "weights",
+      names: [],
       recipe: { ...common, ...dtype } as RecipeInput,
     };
     const tried = simple && (await trial(simple, published, opened, search));

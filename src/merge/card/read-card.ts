@@ -22,7 +22,10 @@ const MAX_BASES = 4;
 /** Models of a recipe, each of which is asked for on the hub; the largest published merges have about twenty. */
 const MAX_MODELS = 32;
 
-/** A recipe of a card, whose sources begin with `hub:`. */
+/** Folders of models, by the names that a card has for them. */
+export type Places = Readonly<Record<string, string>>;
+
+/** A recipe of a card, whose sources begin with `hub:`, or are folders that the user named. */
 export interface CardRecipe {
   /** Line of the card that its block begins after, from 1. */
   readonly line: number;
@@ -66,7 +69,9 @@ async function fileOf(folder: string, access: HubAccess | undefined): Promise<st
   const repository = name.split("/").slice(0, 2).join("/");
   const { files, download } = await openRepository(settings, {
     ...access,
-    ...{ type: "model", name: repository, revision: commit },
+    type: "model",
+    name: repository,
+    revision: commit,
   });
   const found = files.get(CARD);
   return found && found.size <= MAX_CARD_BYTES ? (await download([found]))[0] : undefined;
@@ -75,10 +80,11 @@ async function fileOf(folder: string, access: HubAccess | undefined): Promise<st
 /**
  * Reads the recipes of a model's card.
  * @param hub to fetch the card, and to read the depth of models that a mergekit configuration names
+ * @param places folders of models by the names that the card has for them, which are taken in place of the hub's
  * @throws CheckpointError if the card is too large
  * @throws HubError if the card is not here and the hub cannot be reached
  */
-export async function readCard(folder: string, hub: HubAccess | undefined): Promise<Card> {
+export async function readCard(folder: string, hub: HubAccess | undefined, places: Places = {}): Promise<Card> {
   const file = await fileOf(folder, hub);
   if (file === undefined) return { recipes: [], refused: [], bases: [] };
   const tooLarge = () =>
@@ -89,7 +95,7 @@ export async function readCard(folder: string, hub: HubAccess | undefined): Prom
   const refused: RefusedBlock[] = [];
   for (const block of blocksOf(lines).slice(0, MAX_BLOCKS)) {
     try {
-      const found = await readBlock(block, hub);
+      const found = await readBlock(block, hub, places);
       if (found) recipes.push(found);
     } catch (error) {
       if (!(error instanceof LayergraftError) || error.code === "hub") throw error;
@@ -151,18 +157,23 @@ class RefusedError extends RecipeError {
 }
 
 /** Undefined if a block is something else, such as a program's settings. */
-async function readBlock({ line, text }: Block, hub: HubAccess | undefined): Promise<CardRecipe | undefined> {
+async function readBlock(
+  { line, text }: Block,
+  hub: HubAccess | undefined,
+  places: Places,
+): Promise<CardRecipe | undefined> {
   const file = `the block after line ${line}`;
   const { readMergekitText } = await import("../mergekit/index.js");
   // What mergekit passes over in silence must not hinder a card of it.
-  const options = { places: onHub, asMergekit: true };
+  const options = { places: (names: readonly string[]) => placesOf(names, places), asMergekit: true };
   const converted = await readMergekitText(text, file, hub, options);
-  if (converted) return { line, from: "mergekit", recipe: pinned(converted.recipe), notes: converted.notes };
+  if (converted) return { line, from: "mergekit", recipe: pinned(converted.recipe, places), notes: converted.notes };
   const { openSettings } = await loadYaml();
   const { value } = openSettings(text, file);
   if (!isObject(value) || typeof value.method !== "string") return undefined;
   requireNoCode(value);
-  return { line, from: "layergraft", recipe: pinned((await parseRecipe(text, file)) as RecipeInput), notes: [] };
+  const recipe = (await parseRecipe(text, file)) as RecipeInput;
+  return { line, from: "layergraft", recipe: pinned(recipe, places), notes: [] };
 }
 
 /** @throws RefusedError if a method is a program, of the recipe or of one within it */
@@ -173,12 +184,12 @@ function requireNoCode(recipe: object): void {
 }
 
 /**
- * The recipe with sources that are on the hub and nowhere else. Its tokenizer matters only where vocabularies differ.
+ * The recipe with sources that are on the hub, or where the user says, and nowhere else. Its tokenizer matters only where vocabularies differ.
  * @throws RefusedError with all local ones
  */
-function pinned({ chat_template: _, tokenizer_from: __, ...recipe }: RecipeInput): RecipeInput {
+function pinned({ chat_template: _, tokenizer_from: __, ...recipe }: RecipeInput, given: Places): RecipeInput {
   const names = namesIn(recipe);
-  const places = new Map(onHub(names).map((place, i) => [names[i], place]));
+  const places = new Map(placesOf(names, given).map((place, i) => [names[i], place]));
   return mapNames(recipe as RecipeInput, (name) => places.get(name) as string);
 }
 
@@ -196,15 +207,16 @@ export function namesIn(recipe: object): string[] {
 }
 
 /** Sources as they are opened. @throws RefusedError if some are not models on the hub, RecipeError if they are too many */
-function onHub(names: readonly string[]): string[] {
+function placesOf(names: readonly string[], given: Places): string[] {
   if (names.length > MAX_MODELS)
     throw new RecipeError(`it names ${names.length} models; at most ${MAX_MODELS} are read`);
-  const local = names.filter((name) => !name.split("+").every(isOnHub));
+  const isHere = (name: string) => Object.hasOwn(given, name);
+  const local = names.filter((name) => !name.split("+").every((part) => isHere(part) || isOnHub(part)));
   if (local.length > 0) throw new RefusedError("local", local);
   return names.map((name) =>
     name
       .split("+")
-      .map((part) => (part.startsWith(HUB_PREFIX) ? part : `${HUB_PREFIX}${part}`))
+      .map((part) => (isHere(part) ? given[part] : part.startsWith(HUB_PREFIX) ? part : `${HUB_PREFIX}${part}`))
       .join("+"),
   );
 }

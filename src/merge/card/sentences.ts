@@ -26,17 +26,19 @@ export function cardSentences(check: CardCheck): string[] {
 function verdictOf(check: CardCheck): string {
   const { verdict, tensors, rounding, random, refused, problems, sources } = check;
   const what = refused.flatMap((block) => block.what);
+  const certainty = check.certainty;
+  const weights = certainty && certainty.sampled < certainty.all ? "The compared weights" : "The weights";
   switch (verdict) {
     case "identical":
-      return `The weights are what the card says: ${plural(tensors.compared, "tensor")} bit-identical.`;
+      return `${weights} are what the card says: ${plural(tensors.compared, "tensor")} bit-identical.`;
     case "rounding":
-      return `The weights are what the card says, ${roundedTo(rounding)}.`;
+      return `${weights} are what the card says, ${roundedTo(rounding)}.`;
     case "ties": {
       const to = rounding ? `${roundedTo(rounding)}, ` : "";
-      return `The weights are what the card says, ${to}but for a cut among equal values in ${plural(tensors.ties, "tensor")}.`;
+      return `${weights} are what the card says, ${to}but for a cut among equal values in ${plural(tensors.ties, "tensor")}.`;
     }
     case "statistics":
-      return `The method draws at random, and the weights have the statistics of the card's recipe: ${drawsOf(random)}.`;
+      return `The method draws at random, and ${weights.toLowerCase()} have the statistics of the card's recipe: ${drawsOf(random)}.`;
     case "differs":
       return random
         ? `The weights are not what the card says: the method draws at random, and the statistics differ: ${drawsOf(random)}.`

@@ -28,15 +28,15 @@ export interface Reports {
   readonly tensors: readonly string[] | undefined;
 }
 
-interface Rule {
+interface FilterRule {
   readonly filter?: string;
   readonly value: Spread;
   readonly path: Path;
 }
 
 /** The rules of a parameter in the order in which mergekit tries them; `isComplete` if one applies to all tensors. */
-function rulesOf(name: string, levels: readonly Level[]): { rules: Rule[]; isComplete: boolean } {
-  const rules: Rule[] = [];
+function rulesOf(name: string, levels: readonly Level[]): { rules: FilterRule[]; isComplete: boolean } {
+  const rules: FilterRule[] = [];
   for (const { parameters, path } of levels) {
     const setting = parameters?.[name];
     if (setting === undefined || setting === "words") continue;
@@ -49,7 +49,7 @@ function rulesOf(name: string, levels: readonly Level[]): { rules: Rule[]; isCom
   return { rules, isComplete: false };
 }
 
-function asRules(setting: Setting, path: Path): Rule[] {
+function asRules(setting: Setting, path: Path): FilterRule[] {
   if (!Array.isArray(setting)) return [{ value: setting, path }];
   return isSpread(setting)
     ? [{ value: setting, path }]

@@ -63,7 +63,12 @@ export function translateMixture(
   const named = NAMES.find((one) => one.startsWith(architecture?.toLowerCase() ?? one));
   const gate_mode = mode === "hidden_last" ? "hidden" : mode;
   const whole = {
-    ...{ method: "moe", backbone: config.base_model, models, gate_mode, experts_per_token, dtype: config.dtype },
+    method: "moe",
+    backbone: config.base_model,
+    models,
+    gate_mode,
+    experts_per_token,
+    dtype: config.dtype,
     architecture: architecture && named?.match(/[a-z]+/)?.[0],
   };
   // Without what is empty or a default, for people who read the recipe.

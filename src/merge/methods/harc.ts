@@ -54,7 +54,9 @@ export const harc = defineMethod({
     if (model.isPart)
       throw RecipeError.at({ field: "model" }, "harc reads the whole merge. Its models must have the same tensors.");
     const { measured } = context.measure({
-      ...{ id: `routers of ${model.label}`, kind: "routers", label: "routers" },
+      id: `routers of ${model.label}`,
+      kind: "routers",
+      label: "routers",
       source: model.lead.id,
       mixture: tensorsOf(model, () => true),
       routers: routers.map(([name]) => name),
@@ -62,7 +64,8 @@ export const harc = defineMethod({
         texts: textsOf(entry, i),
         routers: tensorsOf(sources.models[i] as Operand, ({ part }) => part === "router"),
       })),
-      ...{ scale: recipe.scale, length: recipe.length },
+      scale: recipe.scale,
+      length: recipe.length,
     });
     const origin = [model, ...sources.models].map(({ label }) => label);
     const tensors = new Map([...model.tensors.keys()].map((name) => [name, copyTensor(name, model)]));

@@ -43,7 +43,10 @@ type Expert = Exclude<MoeRecipe["models"][number], string | { readonly method: s
 
 const expertsOf = ({ models }: Pick<MoeRecipe, "models">): Expert[] =>
   models.map((entry) => ({
-    ...{ positive_prompts: [], negative_prompts: [], residual_scale: 1, shared: false },
+    positive_prompts: [],
+    negative_prompts: [],
+    residual_scale: 1,
+    shared: false,
     ...(isObject(entry) && "model" in entry ? (entry as Expert) : { model: entry as string }),
   }));
 
@@ -106,8 +109,11 @@ const LAYOUTS: readonly Layout[] = [
     experts: "block_sparse_moe.experts",
     names: { gate_proj: "w1", down_proj: "w2", up_proj: "w3" },
     config: (_, { E, k }) => ({
-      ...{ architectures: ["MixtralForCausalLM"], model_type: "mixtral", sliding_window: null },
-      ...{ num_local_experts: E, num_experts_per_tok: k },
+      architectures: ["MixtralForCausalLM"],
+      model_type: "mixtral",
+      sliding_window: null,
+      num_local_experts: E,
+      num_experts_per_tok: k,
     }),
   },
   {
@@ -118,14 +124,16 @@ const LAYOUTS: readonly Layout[] = [
     experts: "mlp.experts",
     shared: "mlp.shared_experts",
     config: ({ intermediate_size }, { E, k, hasShared }) => ({
-      ...{
-        architectures: ["DeepseekForCausalLM"],
-        model_type: "deepseek",
-        first_k_dense_replace: 0,
-        moe_layer_freq: 1,
-      },
-      ...{ n_routed_experts: E, n_shared_experts: hasShared ? 1 : null, num_experts_per_tok: k },
-      ...{ scoring_func: "softmax", norm_topk_prob: true, moe_intermediate_size: intermediate_size },
+      architectures: ["DeepseekForCausalLM"],
+      model_type: "deepseek",
+      first_k_dense_replace: 0,
+      moe_layer_freq: 1,
+      n_routed_experts: E,
+      n_shared_experts: hasShared ? 1 : null,
+      num_experts_per_tok: k,
+      scoring_func: "softmax",
+      norm_topk_prob: true,
+      moe_intermediate_size: intermediate_size,
       auto_map: Object.fromEntries(
         Object.entries({
           AutoConfig: "configuration_deepseek.DeepseekConfig",
@@ -143,9 +151,16 @@ const LAYOUTS: readonly Layout[] = [
     shared: "mlp.shared_expert",
     gatesShared: true,
     config: ({ intermediate_size }, { E, k, hasBias }) => ({
-      ...{ architectures: ["Qwen2MoeForCausalLM"], model_type: "qwen2_moe", use_sliding_window: false },
-      ...{ num_experts: E, num_experts_per_tok: k, decoder_sparse_step: 1, norm_topk_prob: true, mlp_only_layers: [] },
-      ...{ moe_intermediate_size: intermediate_size, shared_expert_intermediate_size: intermediate_size },
+      architectures: ["Qwen2MoeForCausalLM"],
+      model_type: "qwen2_moe",
+      use_sliding_window: false,
+      num_experts: E,
+      num_experts_per_tok: k,
+      decoder_sparse_step: 1,
+      norm_topk_prob: true,
+      mlp_only_layers: [],
+      moe_intermediate_size: intermediate_size,
+      shared_expert_intermediate_size: intermediate_size,
       qkv_bias: hasBias,
     }),
   },
@@ -155,8 +170,14 @@ const LAYOUTS: readonly Layout[] = [
     router: "mlp.gate",
     experts: "mlp.experts",
     config: ({ intermediate_size, head_dim = 128 }, { E, k }) => ({
-      ...{ architectures: ["Qwen3MoeForCausalLM"], model_type: "qwen3_moe", head_dim },
-      ...{ num_experts: E, num_experts_per_tok: k, decoder_sparse_step: 1, norm_topk_prob: true, mlp_only_layers: [] },
+      architectures: ["Qwen3MoeForCausalLM"],
+      model_type: "qwen3_moe",
+      head_dim,
+      num_experts: E,
+      num_experts_per_tok: k,
+      decoder_sparse_step: 1,
+      norm_topk_prob: true,
+      mlp_only_layers: [],
       moe_intermediate_size: intermediate_size,
     }),
   },
@@ -164,7 +185,8 @@ const LAYOUTS: readonly Layout[] = [
 
 /** What transformers takes for fields that the file of a Llama, Mistral or Qwen model may leave out; Mixtral's differ. */
 const defaultsOf = ({ num_attention_heads: heads, rope_parameters: rope }: JsonObject): JsonObject => ({
-  ...{ rms_norm_eps: 1e-6, num_key_value_heads: heads },
+  rms_norm_eps: 1e-6,
+  num_key_value_heads: heads,
   ...(rope === undefined ? { rope_theta: 10_000 } : {}),
 });
 
@@ -199,14 +221,23 @@ export const moe = defineMethod({
     const gated = layout.gatesShared && shared ? [...routed, shared] : routed;
     const [width, names] = [config.hiddenSize ?? 0, layout.names ?? {}];
     const { measured } = context.measure({
-      ...{ id: "gates", kind: "gates", label: "gates of the router", source: backbone.label },
-      ...{ mode: recipe.gate_mode, layers: backbone.layers, width, seed: recipe.seed },
+      id: "gates",
+      kind: "gates",
+      label: "gates of the router",
+      source: backbone.label,
+      mode: recipe.gate_mode,
+      layers: backbone.layers,
+      width,
+      seed: recipe.seed,
       experts: gated.map((one) => ({ positive: one.positive_prompts, negative: one.negative_prompts })),
     });
     const gate = (layer: number, from: number, rows: number, like: OperandTensor): OperandTensor => {
       const at = (layer * gated.length + from) * width;
       return {
-        ...{ dtype: like.dtype, shape: [rows, width], layer, origin: [backbone.label] },
+        dtype: like.dtype,
+        shape: [rows, width],
+        layer,
+        origin: [backbone.label],
         part: from === 0 ? "router" : "shared_expert_gate",
         value: { op: "given", of: [], values: measured, at, rows, columns: width },
       };
@@ -225,7 +256,8 @@ export const moe = defineMethod({
         const { value } = tensorOf(operand, name);
         const isScaled = part === "down_proj" && scale !== 1;
         tensors.set(`${start}${module}.${as}.weight`, {
-          ...{ ...tensor, origin: [operand.label] },
+          ...tensor,
+          origin: [operand.label],
           value: isScaled ? { sum: [{ weight: scale, value }] } : value,
         });
       };

@@ -190,7 +190,7 @@ export function requireBase(base: Operand | undefined, what: string): Operand {
   if (base) return base;
   throw RecipeError.at(
     { field: "base", option: "base" },
-    `${what} the base that the experts were fine-tuned from; name it as base in the recipe`,
+    `${what} the base that the experts were fine-tuned from; name it as base`,
   );
 }
 

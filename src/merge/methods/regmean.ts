@@ -1,7 +1,7 @@
 // RegMean: the matrices whose outputs are nearest to those of all models on each model's texts. One matrix is in memory at a time.
 import { z } from "zod";
 import { elementCount } from "../../kit/index.js";
-import { type MatrixRule, regress, regressionBytes, regressionKernelBytes } from "../../tensor/streaming/index.js";
+import { type MatrixRule, REGRESSION_MEMORY, regress } from "../../tensor/streaming/index.js";
 import { mergeByStatistics, modelsWithStatistics } from "./by-statistics.js";
 import { defineMethod } from "./method.js";
 import type { OperandTensor } from "./operand.js";
@@ -11,8 +11,7 @@ export const regmeanRule: MatrixRule = {
   name: "regmean",
   // The products of the inputs follow the values.
   squareFrom: (count) => count / 2,
-  bytes: regressionBytes,
-  kernelBytes: regressionKernelBytes,
+  ...REGRESSION_MEMORY,
   merge: (kernels, values, size, number) => {
     const count = values.length / 2;
     return regress(kernels, values.slice(0, count), values.slice(count), size, number);

@@ -112,7 +112,10 @@ async function withTokenizer(
         ...(method === "mean" ? { mean: true as const } : {}),
         // The mean is that of all rows.
         atoms: method === "mean" ? Int32Array.from({ length: own.rows }, (_, i) => i) : atoms,
-        ...{ twins, k, donor: from as CheckpointTensor, blockRows: blockRowsFor(rows, approximated, columns) },
+        twins,
+        k,
+        donor: from as CheckpointTensor,
+        blockRows: blockRowsFor(rows, approximated, columns),
       } satisfies Pursuit<CheckpointTensor>;
       const parts = [{ file: tensor.file, offset: tensor.offset }];
       const bytes = (tensor.bytes / own.rows) * rows;

@@ -5,12 +5,14 @@ import { defineCombination, type Totals } from "../../tensor/measurements/index.
 import {
   added,
   decompose,
-  decompositionBytes,
+  JOINED_MEMORY,
   joined,
   type MatrixRule,
   mean,
   product,
   productBytes,
+  turn,
+  VALUES_MEMORY,
   withValues,
 } from "../../tensor/streaming/index.js";
 import { defineMethod, expertFields, lambdaField, type Operands, sourceField } from "./method.js";
@@ -51,15 +53,24 @@ function roundToEven(x: number): number {
 /** Iso-C, and Iso-CTS with a share `number` of common directions. arXiv 2502.04959, algorithms 1 and 2. */
 export const isoRule: MatrixRule = {
   name: "iso",
-  // Iso-CTS projects by a product with as many inner directions as rows.
+  // Iso-CTS keeps the changes beside their sum, what is left of each, and their factors as they are and turned.
+  bytes: (size, number) =>
+    number < 1
+      ? 2 * JOINED_MEMORY.bytes(size, number) + 24 * size.rows * size.columns
+      : VALUES_MEMORY.bytes(size, number),
+  // It projects by a product with as many inner directions as rows.
   kernelBytes: (size, number) =>
-    Math.max(decompositionBytes(size), number < 1 ? productBytes(size.rows, size.columns) : 0),
+    number < 1
+      ? Math.max(JOINED_MEMORY.kernelBytes(size, number), productBytes(size.rows, size.columns))
+      : VALUES_MEMORY.kernelBytes(size, number),
   merge: (kernels, changes, size, number) => {
     const rank = Math.min(size.rows, size.columns);
     const own = roundToEven((rank - Math.floor(number * rank)) / changes.length);
-    const sum = added(size, changes);
-    if (own === 0) return withValues(kernels, sum, (singular) => singular.map(() => mean(singular, rank)));
-    const common = decompose(kernels, sum, rank - own * changes.length);
+    if (own === 0) {
+      const sum = added(size, changes, changes[0]);
+      return withValues(kernels, sum, (singular) => singular.map(() => mean(singular, rank)));
+    }
+    const common = decompose(kernels, added(size, changes), rank - own * changes.length);
     const ones = Array.from({ length: size.rows }, () => 1);
     const basis = common.left.map((x, i) => x / Math.sqrt(Math.sqrt(common.gains[i % common.rank] as number)));
     const turned = basis.map((_, i) => basis[(i % size.rows) * common.rank + Math.floor(i / size.rows)] as number);
@@ -76,23 +87,25 @@ export const isoRule: MatrixRule = {
 /** TSV-M, arXiv 2412.00081, algorithm 1. */
 export const tsvRule: MatrixRule = {
   name: "tsv_m",
+  ...JOINED_MEMORY,
   merge: (kernels, changes, size) => {
     const rank = Math.floor(Math.min(size.rows, size.columns) / changes.length);
-    return joined(
-      kernels,
-      changes.map((values) => decompose(kernels, { ...size, values }, rank)),
-      size,
-      false,
-    );
+    const isTurned = size.rows < size.columns;
+    const matrices = changes.map((values) => (isTurned ? turn({ ...size, values }) : { ...size, values }));
+    const [first = { ...size, values: new Float32Array(size.rows * size.columns) }] = matrices;
+    const spaces = matrices.map((matrix) => decompose(kernels, matrix, rank));
+    const values = joined(kernels, spaces, first, false, first.values);
+    return isTurned ? turn({ ...first, values }).values : values;
   },
 };
 
 /** DG-Hard, arXiv 2605.20296. `number` scales the threshold. */
 export const dgHardRule: MatrixRule = {
   name: "dg_hard",
+  ...VALUES_MEMORY,
   merge: (kernels, changes, size, number) => {
     const [short = 1, long = 1] = [size.rows, size.columns].sort((a, b) => a - b);
-    return withValues(kernels, added(size, changes), (singular) => {
+    return withValues(kernels, added(size, changes, changes[0]), (singular) => {
       const [low = 0, high = 0] = [singular[Math.floor((short - 1) / 2)], singular[Math.ceil((short - 1) / 2)]];
       const threshold = (number * noiseThreshold(short / long) * (low + high)) / 2;
       return singular.map((value) => (value > threshold ? value : 0));

@@ -330,11 +330,18 @@ class Execution {
     return {
       out: this.#folder.path,
       files: this.#layout.shards.map(({ name }) => name),
-      ...{ bytesRead: 0, bytesWritten: 0, bytesFetched: this.#fetched() - this.#fetchedBefore },
+      bytesRead: 0,
+      bytesWritten: 0,
+      bytesFetched: this.#fetched() - this.#fetchedBefore,
       measured: Object.fromEntries(measured),
       kept: keptShares(this.#plan.measurements, found),
       changedShare: changedShare(this.#plan, found),
-      ...{ rounding: null, equalTo: null, resumed: false, alreadyComplete: false, nonFinite: [], warnings: [] },
+      rounding: null,
+      equalTo: null,
+      resumed: false,
+      alreadyComplete: false,
+      nonFinite: [],
+      warnings: [],
       ...of,
     };
   }

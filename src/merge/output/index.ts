@@ -2,6 +2,7 @@ export { cloneFile } from "./clone.js";
 export { copyTextFiles, outputConfig, writeCompanions } from "./companion-files.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./execute-plan.js";
 export { JOURNAL_FILE, pinsOfRun, type RunState, requireRecordable } from "./journal.js";
+export { pictureInCard, writeCardFindings } from "./model-card.js";
 export { explainNonFinite, type NonFinite, nonFiniteSteps, requireEncodable, requireFinite } from "./non-finite.js";
 export { pushLines, pushNotes, writeNotes } from "./notes.js";
 export { OutputFolder } from "./output-folder.js";

@@ -92,7 +92,7 @@ it("says what its models were made from, and asks for what they do not say", asy
 it("says how to load the model and how to run it", async () => {
   const { card } = await cardOf("license: mit", "license: mit");
   expect(card).toContain('path = "out"');
-  expect(card).toContain("\nlayergraft generate out --prompt Habari\nlayergraft serve out\n");
+  expect(card).toContain("\nlayergraft generate out --prompt Hello\nlayergraft serve out\n");
 });
 
 it("has the recipe that reproduces the merge, bit for bit", async () => {

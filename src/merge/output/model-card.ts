@@ -2,11 +2,11 @@
 
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { escapeMarkdown } from "../../figures/index.js";
+import { escapeMarkdown, type Figure, pageMarkdown } from "../../figures/index.js";
 import { type Checkpoint, folderName, foldersOf, hubPlace } from "../../formats/checkpoint/index.js";
 import { isHubName } from "../../formats/hub/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
-import { digestOf, digestOfFile, isFile } from "../../kit/files/index.js";
+import { digestOf, digestOfFile, isFile, writeFileAtomically } from "../../kit/files/index.js";
 import { isObject, VERSION } from "../../kit/index.js";
 import { commandLine, formatPercent } from "../../kit/printing/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
@@ -112,6 +112,24 @@ async function card(
   return `---\n${asked.join("")}${yamlText(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}${open}\n${useOf(of)}`;
 }
 
+const USE = "## Use\n";
+const EVALUATION = "## Evaluation\n";
+
+/**
+ * Puts what was found of a model into the card in its folder, before how it is used, in place of what an earlier evaluation found. A
+ * folder without a card stays without.
+ */
+export async function writeCardFindings(folder: string, figures: readonly Figure[]): Promise<void> {
+  const file = join(folder, "README.md");
+  if (figures.length === 0 || !(await isFile(file))) return;
+  const [front = "", ...sections] = (await readFile(file, "utf8")).split(/^(?=## )/m);
+  const section = { id: "evaluation", title: "Evaluation", figures };
+  const text = pageMarkdown({ title: "", lead: "", verdicts: [], notes: [], sections: [section], footer: "" });
+  const others = sections.filter((one) => !one.startsWith(EVALUATION));
+  const use = others.findIndex((one) => one.startsWith(USE));
+  await writeFileAtomically(file, [front, ...others.toSpliced(use < 0 ? others.length : use, 0, `${text}\n`)].join(""));
+}
+
 /** How the model is loaded and asked. */
 function useOf({ title, isAdapter }: { readonly title: string; readonly isAdapter: boolean }): string {
   const path = JSON.stringify(title);
@@ -124,14 +142,13 @@ model = AutoPeftModelForCausalLM.from_pretrained(${path})  # this folder, or the
 path = ${path}  # this folder, or the name of its repository
 model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)`;
   const source = isAdapter ? `BASE+${title}` : title;
-  return `## Use
-
+  return `${USE}
 \`\`\`python
 ${load}
 \`\`\`
 
 \`\`\`sh
-${commandLine`generate ${source} --prompt ${"Habari"}`}
+${commandLine`generate ${source} --prompt ${"Hello"}`}
 ${commandLine`serve ${source}`}
 \`\`\`
 `;
@@ -249,4 +266,23 @@ async function frontOf(folder: string): Promise<Readonly<Record<string, unknown>
   } catch {
     return {};
   }
+}
+
+/** The picture of a merge in its folder. */
+export const CARD_PICTURE = "merge.png";
+
+/**
+ * Puts the picture of a merge into the card of its folder, below the title.
+ * @param alt what the picture shows
+ */
+export async function pictureInCard(folder: string, png: Buffer, alt: string): Promise<void> {
+  const file = join(folder, "README.md");
+  const card = await readFile(file, "utf8");
+  await writeFileAtomically(join(folder, CARD_PICTURE), png);
+  if (card.includes(`](${CARD_PICTURE})`)) return;
+  await writeFileAtomically(
+    file,
+    // Comments of the front matter begin like a title.
+    card.replace(/(?<=^---\n\n)# .*\n/m, (title) => `${title}\n![${escapeMarkdown(alt)}](${CARD_PICTURE})\n`),
+  );
 }

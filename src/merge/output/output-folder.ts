@@ -22,7 +22,8 @@ import { digestFiles } from "./companion-files.js";
 import { JOURNAL_FILE, Journal, MAX_PROVENANCE_BYTES, type RunState } from "./journal.js";
 
 /** Files of an output that its record has no digest of. */
-const OWN = /^(README\.md|layergraft\.json|(adapter_)?model(-\d+-of-\d+)?\.safetensors|\d+_\w+\/model\.safetensors)$/;
+const OWN =
+  /^(README\.md|layergraft\.json|merge\.png|(adapter_)?model(-\d+-of-\d+)?\.safetensors|\d+_\w+\/model\.safetensors)$/;
 
 interface Record {
   readonly planDigest: unknown;

@@ -21,7 +21,7 @@ import { checkpointOfRun, INDEX_FILE, openSafetensors, openShards } from "../../
 import { digestOf, exists, isFile, rewrittenJson } from "../../kit/files/index.js";
 import { type CallOptions, CheckpointError, isSystemError, usageError, VERSION } from "../../kit/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
-import { unknownFields } from "./model-card.js";
+import { CARD_PICTURE, unknownFields } from "./model-card.js";
 import { publicProvenance } from "./provenance.js";
 
 export interface PushTarget {
@@ -99,7 +99,7 @@ interface PublishedFiles {
 
 const CONFIGS = ["config.json", "params.json", ADAPTER_CONFIG];
 /** What layergraft writes beside the weights. The log of a training run has paths, so it is not among them. */
-const OWN_FILES = ["README.md", PROVENANCE_FILE, "extraction.json", "heatmap.svg"];
+const OWN_FILES = ["README.md", PROVENANCE_FILE, "extraction.json", "heatmap.svg", CARD_PICTURE];
 /** Scores for the hub, which `eval --format hub` writes. */
 const SCORES = ".eval_results";
 /** Files of unknown purpose may be private. */

@@ -31,10 +31,10 @@ const WRITTEN_SCALES: Partial<Readonly<Record<DType, Scales["to"]>>> = {
 /** How a matrix is stored. */
 interface Form extends Pick<Scales, "block" | "to"> {
   /** Its stored tensors by name, without the name of the matrix or its module. */
-  readonly parts: ReadonlyMap<string, Part>;
+  readonly parts: ReadonlyMap<string, QuantisedPart>;
 }
 
-interface Part extends Pick<Step, "dtype" | "shape"> {
+interface QuantisedPart extends Pick<Step, "dtype" | "shape"> {
   readonly is: "codes" | "scales" | "other";
   /** What copies have in its place. */
   readonly leaf?: Leaf;
@@ -119,7 +119,7 @@ class StoredForms {
     const own = (this.#modules.get(moduleOf(name)) ?? []).filter(isOwn);
     const isPower = isObject(this.settings) && this.settings.scale_fmt === "ue8m0";
     const isPlain = !value.lowRank && !value.gathered && !value.undo;
-    const parts = own.map(({ name: part, dtype, shape, offset, file }): [string, Part] => {
+    const parts = own.map(({ name: part, dtype, shape, offset, file }): [string, QuantisedPart] => {
       const isScales = offset === scales.offset && file === scales.file;
       const is = part === name ? "codes" : isScales ? "scales" : "other";
       const leaf = { source: this.#id, tensor: part, asStored: true } as const;
@@ -156,8 +156,9 @@ function blocksOf128({ tensor, layer, part, dtype, shape }: Step): Form | string
     return "sides that are not multiples of 128, the size of a block; choose dtype bfloat16";
   const scales = { is: "scales", dtype: "F32", shape: shape.map((extent) => extent / 128) } as const;
   return {
-    ...{ block: [128, 128], to: "F32" },
-    parts: new Map<string, Part>([
+    block: [128, 128],
+    to: "F32",
+    parts: new Map<string, QuantisedPart>([
       ["weight", { is: "codes", dtype: "F8_E4M3", shape }],
       ["weight_scale_inv", scales],
     ]),
@@ -172,7 +173,10 @@ function settingsOf128(steps: readonly Step[]) {
     .filter((step) => step.shape.length === 2 && !isProjection(step))
     .map(({ tensor }) => moduleOf(tensor));
   return {
-    ...{ quant_method: "fp8", fmt: "e4m3", activation_scheme: "dynamic", weight_block_size: [128, 128] },
+    quant_method: "fp8",
+    fmt: "e4m3",
+    activation_scheme: "dynamic",
+    weight_block_size: [128, 128],
     modules_to_not_convert: [...new Set([...others, "lm_head"])],
   };
 }

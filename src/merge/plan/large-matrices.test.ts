@@ -26,8 +26,8 @@ function sparse(name: string, shape: readonly [number, number]): string {
   return path;
 }
 
-// The down projection of Command A.
-const [base, a, b] = ["base", "a", "b"].map((name) => sparse(name, [12_288, 36_864])) as [string, string, string];
+// As wide as the down projection of Llama 3 405B, and as high.
+const [base, a, b] = ["base", "a", "b"].map((name) => sparse(name, [53_248, 53_248])) as [string, string, string];
 
 const models = [a, b];
 test.each([

@@ -16,13 +16,25 @@ import { addMethod, type OwnCode } from "./recipe.js";
 
 /** What a user's method is made of: the same as a built-in one. */
 const KIT = {
-  ...{ modelsField: fields.modelsField, sourceField: fields.sourceField },
-  ...{ statisticsField: fields.statisticsField, weightField: fields.weightField },
-  ...{ lambdaField: fields.lambdaField, seedField: fields.seedField, boundedParameter: parameters.boundedParameter },
-  ...{ resolveParameter: parameters.resolveParameter, modelParameter },
-  ...{ computed: operands.computed, copyTensor: operands.copyTensor, average: operands.average, plus: operands.plus },
-  ...{ tensorOf: operands.tensorOf, deltaOf: operands.deltaOf, requireBase: operands.requireBase },
-  ...{ isEmpty: operands.isEmpty, isMeasurable: operands.isMeasurable, seedOf },
+  modelsField: fields.modelsField,
+  sourceField: fields.sourceField,
+  statisticsField: fields.statisticsField,
+  weightField: fields.weightField,
+  lambdaField: fields.lambdaField,
+  seedField: fields.seedField,
+  boundedParameter: parameters.boundedParameter,
+  resolveParameter: parameters.resolveParameter,
+  modelParameter,
+  computed: operands.computed,
+  copyTensor: operands.copyTensor,
+  average: operands.average,
+  plus: operands.plus,
+  tensorOf: operands.tensorOf,
+  deltaOf: operands.deltaOf,
+  requireBase: operands.requireBase,
+  isEmpty: operands.isEmpty,
+  isMeasurable: operands.isMeasurable,
+  seedOf,
 };
 
 /** What the default export of a user's file gets. */

@@ -90,7 +90,11 @@ function mapOf({
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const text = (value: number) => formatNumber({ value, scale: "share" });
   return {
-    ...{ title: clip(title), merge, about: clip(note), rows: rows.map(clip), columns: columns.map(clip) },
+    title: clip(title),
+    merge,
+    about: clip(note),
+    rows: rows.map(clip),
+    columns: columns.map(clip),
     fields: [rowTitle, columnTitle],
     cells: cells.map((row, r) =>
       row.map((value, c) => {
@@ -119,7 +123,8 @@ function rowsOf(overviews: readonly Overview[], report: ExperimentReport): Shown
     return {
       label: clip(label),
       detail: clip(inWords(row)),
-      ...{ kind, own },
+      kind,
+      own,
       recipe: (models.size === 1 && recipes.get(model)) || null,
       cells: cells.map((own) => own.get(key) ?? null),
     };

@@ -24,19 +24,19 @@ beforeAll(async () => {
 });
 afterAll(() => void vi.unstubAllEnvs());
 
-interface Options extends Partial<JobInput<"evaluate">> {
+interface Options {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: Progress) => void;
+  readonly models?: JobInput<"evaluate">["models"];
+  readonly tasks?: [string];
+  readonly limit?: number;
+  readonly data?: string;
+  readonly shots?: number;
+  readonly backend?: string;
+  readonly type?: string;
 }
 const run = ({ signal = new AbortController().signal, onProgress = () => {}, ...input }: Options) =>
-  evaluateModels(
-    {
-      ...{ models: [ONE], task: "letters.yaml", data: null, limit: null },
-      ...{ runner: { backend: "engine" }, ...input },
-    },
-    { project },
-    { signal, onProgress },
-  );
+  evaluateModels({ models: [ONE], tasks: ["letters.yaml"], ...input }, { project }, { signal, onProgress });
 const read = (folder: string, file: string) => readFileSync(at("evaluations", folder, file), "utf8");
 
 describe("evaluateModels", () => {
@@ -94,6 +94,7 @@ describe("evaluateModels", () => {
       folders.add(result?.folder ?? "");
     };
     await add({ limit: 2 });
+    await add({ shots: 0, limit: 1 });
     writeFileSync(at("swap.yaml"), "method: soup\nmodels: [one, two]\n");
     await add({ models: [{ name: "recipe", source: "swap.yaml" }] });
     const versions = async () => (await listEvaluations(project)).filter(({ source }) => source === "swap.yaml");
@@ -106,27 +107,25 @@ describe("evaluateModels", () => {
     writeFileSync(at("letters.jsonl"), '{"text":"xy","answer":"xy"}\n');
     await add({});
     writeLetters(project);
-    expect(folders.size).toBe(4);
+    expect(folders.size).toBe(5);
   });
 
   it("runs models in llama.cpp, where it is installed", async () => {
-    expect((await choicesOf(project)).llama).toMatch(/node-llama-cpp/);
     vi.stubEnv("NODE_LLAMA_CPP", FAKE_LLAMA);
     vi.stubEnv("LAYERGRAFT_CACHE", at("cache"));
-    expect((await choicesOf(project)).llama).toBeNull();
-    const [{ folder } = { folder: "" }] = await run({ runner: { backend: "llama", type: "q4_0" } });
+    const [{ folder } = { folder: "" }] = await run({ backend: "llama", type: "q4_0" });
     expect(JSON.parse(read(folder, "results.json"))).toMatchObject({ source: "one", backend: { backend: "llama" } });
   });
 
   it("says in a sentence why it cannot", async () => {
     for (const [options, message] of [
-      [{ task: "none.yaml" }, /none\.yaml/],
-      [{ task: "letter" }, /unknown task letter/],
-      [{ task: "mbpp", data: "." }, /mbpp/],
-      [{ task: "gsm8k", data: "." }, /no data for/],
+      [{ tasks: ["none.yaml"] }, /none\.yaml/],
+      [{ tasks: ["letter"] }, /unknown task letter/],
+      [{ tasks: ["mbpp"], data: "." }, /mbpp/],
+      [{ tasks: ["gsm8k"], data: "." }, /no data for/],
       [{ models: [{ name: "gone", source: "gone" }] }, /gone/],
-    ] as const) {
-      await expect(run(options as Options)).rejects.toThrow(message);
+    ] satisfies [Options, RegExp][]) {
+      await expect(run(options)).rejects.toThrow(message);
     }
   });
 });

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { openModelSource } from "../../engine/index.js";
 import { scoreTexts } from "../../evaluate/index.js";
 import type { Score as MainScore } from "../../evaluate/scoring/index.js";
-import { type DataAccess, judgingDigest, promptsDigest } from "../../evaluate/tasks/index.js";
+import { judgingDigest, promptsDigest } from "../../evaluate/tasks/index.js";
 import { digestOfJson, exists, readJsonObject, writeFileAtomically } from "../../kit/files/index.js";
 import {
   isAnySystemError,
@@ -16,7 +16,7 @@ import {
   VERSION,
 } from "../../kit/index.js";
 import { type EvaluateProgress, evaluate, type Model, openModel } from "../../verbs/index.js";
-import { taskData, tasksOf } from "../../verbs/shared/index.js";
+import { callVerb, checkInput, type EvaluateControls, evalVerb, withHub } from "../../verbs/shared/index.js";
 import { type Input, type JobInput, recipeSource, type Score, type Suggestion } from "../protocol/index.js";
 import type { JobControls, JobPlace } from "./kinds.js";
 
@@ -56,17 +56,22 @@ export function problemOf(error: unknown, signal: AbortSignal): string {
   throw error;
 }
 
+/** Fields of `eval` that a job or a recipe's score has. */
+type Asked = ReturnType<typeof evalInput>;
+type CarryOut = (
+  input: Asked,
+  controls: Pick<EvaluateControls, "folder" | "hub" | "signal" | "resume" | "onProgress">,
+) => Promise<unknown>;
+
 /** @throws LayergraftError code `usage` that names the models that failed, after the others were evaluated */
 export async function evaluateModels(
-  { models, task, data, limit, runner }: JobInput<"evaluate">,
+  { models, ...fields }: JobInput<"evaluate">,
   { project }: Pick<JobPlace, "project">,
   { signal, onProgress }: Pick<JobControls, "signal" | "onProgress">,
-  done: (model: Model) => Promise<void> = (model) => model.close(),
+  carryOut: CarryOut = (input, controls) => callVerb(evalVerb, input, controls),
 ): Promise<Evaluated[]> {
-  const tasks = [taskOf(project, task)];
-  const folder = data === null ? undefined : resolve(project, data);
   onProgress({ phase: "reading the task", done: 0, total: 0, unit: "items" });
-  const asked = await questionsOf(tasks, taskData(folder), limit ?? undefined, signal);
+  const asked = await questionsOf(evalInput({ ...fields, source: "model" }), project, signal);
   const total = models.length * asked.items;
   const results: Evaluated[] = [];
   const failures: string[] = [];
@@ -87,10 +92,10 @@ export async function evaluateModels(
   return results;
 
   async function evaluateOne(name: string, source: string, report: Report): Promise<Evaluated> {
-    const hub = { fetch: "stream", signal } as const;
     const recipe = /\.ya?ml$/i.test(source) ? await readFile(resolve(project, source), "utf8") : undefined;
-    const { digest } = await openModelSource(source, { folder: project, hub });
-    const all = digestOfJson([VERSION, source, digest, asked.digests, limit, runner]);
+    const { digest } = await openModelSource(source, { folder: project, hub: { fetch: "stream", signal } });
+    const input = evalInput({ ...fields, source });
+    const all = digestOfJson([VERSION, { ...input, tasks: asked.digests, data: undefined }, digest]);
     // Named after the source: an expert that gets another name keeps its results.
     const called = inFolderName(basename(source).replace(/\.ya?ml$/i, ""));
     const own = `${asked.name}-${called}-${digest.slice(0, 8)}-${all.slice(0, 10)}`;
@@ -99,27 +104,16 @@ export async function evaluateModels(
     if (!isKept) {
       const onLoading = ({ done, total: bytes }: Progress) =>
         report(bytes > 0 ? `loading, ${Math.floor((100 * done) / bytes)}%` : "loading", 0);
-      const options = { folder: project, ...runner, signal, onProgress: onLoading };
-      const model = await openModel(source, options);
-      try {
-        await evaluate(model, {
-          name: source,
-          tasks,
-          data: folder,
-          out,
-          resume: true,
-          limit: limit ?? undefined,
-          signal,
-          onProgress: inAll(report),
-        });
-        await writeFileAtomically(join(out, MODEL), JSON.stringify({ digest, recipe }));
-      } finally {
-        await done(model);
-      }
+      const hub = { fetch: "files", signal, onProgress: onLoading } as const;
+      const controls = { folder: project, hub, signal, resume: true, onProgress: inAll(report) };
+      await carryOut({ ...input, out }, controls);
+      await writeFileAtomically(join(out, MODEL), JSON.stringify({ digest, recipe }));
     }
     return { name, folder: own, isKept };
   }
 }
+
+const evalInput = (fields: object) => checkInput(evalVerb, fields);
 
 /** A score as the page shows it. */
 export function shownScore(main: Pick<MainScore, "value" | "scale" | "interval">): Score & { unit: string } {
@@ -147,8 +141,7 @@ export async function scoreSuggestions(
         // Closed now, as it has tensors in common with this one.
         await before?.close();
         before = model;
-        const tasks = [taskOf(project, task)];
-        const { scores } = await evaluate(model, { name: one.name, tasks, limit, signal });
+        const { scores } = await evaluate(model, { name: one.name, tasks: [task], limit, folder: project, signal });
         scored.push({ ...one, ...(scores[0] ? { score: shownScore(scores[0]) } : {}) });
       } catch (error) {
         scored.push({ ...one, problem: problemOf(error, signal) });
@@ -160,9 +153,6 @@ export async function scoreSuggestions(
   return scored.sort((a, b) => (b.score?.value ?? -1) - (a.score?.value ?? -1));
 }
 
-/** Task files start from the project. */
-const taskOf = (project: string, task: string) => (/\.ya?ml$/i.test(task) ? resolve(project, task) : task);
-
 /** The model of the last version stays open: most layers of the next one are equal, and are shared. */
 let last: Model | undefined;
 
@@ -171,12 +161,17 @@ export async function scoreVersion(
   { folder, name, task, limit }: Input<"recipe.score"> & { readonly folder: string },
   { signal }: { readonly signal: AbortSignal },
 ): Promise<string> {
-  const models = [{ name, source: recipeSource(name) }];
-  const order = { models, task, data: null, limit, runner: { backend: "engine" } } as const;
+  const order = { models: [{ name, source: recipeSource(name) }], tasks: [task], limit } as JobInput<"evaluate">;
   const controls = { signal, onProgress() {} };
-  const [found] = await evaluateModels({ ...order, models }, { project: folder }, controls, async (model) => {
-    await last?.close();
-    last = model;
+  const [found] = await evaluateModels(order, { project: folder }, controls, async (input, options) => {
+    const { source, tasks, out } = input;
+    const model = await openModel(source as string, { folder, signal });
+    try {
+      await evaluate(model, { ...options, name: source as string, tasks, limit, out });
+    } finally {
+      await last?.close();
+      last = model;
+    }
   });
   return found?.folder ?? "";
 }
@@ -194,17 +189,12 @@ function inAll(report: Report): (progress: EvaluateProgress) => void {
 }
 
 /** What tasks ask, in digests that change with every question and with how answers are judged. */
-async function questionsOf(names: readonly string[], data: DataAccess, limit: number | undefined, signal: AbortSignal) {
-  const { tasks } = await tasksOf({ tasks: names });
-  const digests: string[] = [];
-  let items = 0;
-  for (const task of tasks) {
-    const loaded = await task.load(data, { limit, signal });
-    items += loaded.items.length;
-    digests.push(promptsDigest(loaded.items), judgingDigest(task));
-  }
-  const [first] = tasks;
-  const name = tasks.length === 1 && first ? first.name : (names[0] ?? "");
+async function questionsOf(input: Asked, folder: string, signal: AbortSignal) {
+  const loaded = (await evalVerb.plan?.run(input, withHub(evalVerb, { folder, signal }))) ?? [];
+  const digests = loaded.flatMap(({ task, items }) => [promptsDigest(items), judgingDigest(task)]);
+  const items = loaded.reduce((sum, one) => sum + one.items.length, 0);
+  const [first] = loaded;
+  const name = loaded.length === 1 && first ? first.task.name : (input.tasks[0] ?? "");
   return { name: inFolderName(name), items, digests };
 }
 

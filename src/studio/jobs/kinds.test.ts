@@ -28,9 +28,8 @@ it("answers with all models that can, and says why the others cannot", { timeout
   const models = ["plain", "missing", "chat"].map((source) => ({ name: `the ${source} one`, source }));
   const controls = { signal: new AbortController().signal, onProgress() {}, onText() {} };
   const options = { chat: true, maxNewTokens: 2, temperature: 0, seed: 0 };
-  const runner = { backend: "engine", weights: "float32" } as const;
   const answers = await KINDS.answer(
-    { models, prompt: { text: "1+1" }, ...options, runner },
+    { models, prompts: ["1+1"], ...options, backend: "engine" },
     { project, folder: project },
     controls,
   );

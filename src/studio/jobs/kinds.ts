@@ -4,13 +4,23 @@ import { loadSourceTemplate, openModelSource } from "../../engine/index.js";
 import { type ExperimentProgress, runExperiment } from "../../experiment/report/index.js";
 import { usageError } from "../../kit/index.js";
 import { pageData } from "../../merge/analysis/index.js";
-import { exportModel, merge, push, suggest } from "../../verbs/index.js";
-import { analyzeVerb, analyzeWithRows, callVerb, checkInput, generateVerb, withHub } from "../../verbs/shared/index.js";
+import { suggest } from "../../verbs/index.js";
+import {
+  analyzeVerb,
+  analyzeWithRows,
+  callVerb,
+  checkInput,
+  exportVerb,
+  generateVerb,
+  mergeVerb,
+  pushVerb,
+  withHub,
+} from "../../verbs/shared/index.js";
 import { clip } from "../experiments/summary.js";
 import { digestOfFile, fileOf, recipeFile } from "../project/project.js";
 import type { JobInput, JobKind, Progress, Written } from "../protocol/index.js";
 import { evaluateModels, problemOf, scoreSuggestions } from "./evaluate.js";
-import { runVerb, verbCalled } from "./verbs.js";
+import { runVerbJob } from "./verbs.js";
 
 /** Folder of an analysis within that of its job. */
 export const ANALYSIS = "analysis";
@@ -48,7 +58,7 @@ export type Work<K extends JobKind> = (
 ) => Promise<Result<K>>;
 
 export const KINDS: { readonly [K in JobKind]: Work<K> } = {
-  verb: ({ verb, input, ...how }, place, controls) => runVerb(verbCalled(verb), input, how, place, controls),
+  verb: runVerbJob,
   async analyze({ base, experts }, { project, folder }, controls) {
     const named = Object.fromEntries(experts.map(({ name, source }) => [name, source]));
     const input = checkInput(analyzeVerb, { base, experts: named, out: join(folder, ANALYSIS) });
@@ -59,29 +69,29 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     return score ? scoreSuggestions(suggestions, score, place, controls) : suggestions;
   },
   evaluate: evaluateModels,
-  async answer(
-    { models, prompt: { text, system }, chat, runner, ...options },
-    { project },
-    { signal, onProgress, onText },
-  ) {
+  async answer({ models, ...fields }, { project }, { signal, onProgress, onText }) {
     const results: Record<string, Answered> = {};
     for (const { name, source } of models) {
       const loading = ({ done, total, unit }: Progress) => onProgress({ phase: `loading ${name}`, done, total, unit });
       loading({ phase: "", done: 0, total: 0, unit: "bytes" });
       try {
         const opened = await openModelSource(source, { folder: project, hub: { fetch: "stream", signal } });
-        if (chat && !(await loadSourceTemplate(opened))) {
+        if (fields.chat && !(await loadSourceTemplate(opened))) {
           throw usageError(`${name} has no chat template. Choose Text as the form of the prompt.`);
         }
         // One at a time, so that the memory is that of the largest.
-        const how = { backend: runner.backend, ...("type" in runner ? { type: runner.type } : {}) };
-        const input = { ...options, ...how, source, prompts: [text], chat, ...(chat && system ? { system } : {}) };
-        const { answers } = await callVerb(generateVerb, input, {
-          ...{ folder: project, signal, onProgress: loading },
-          // The model is there.
-          onNote: () => onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" }),
-          onPart: (part) => onText(name, part),
-        });
+        const { answers } = await callVerb(
+          generateVerb,
+          { ...fields, source },
+          {
+            folder: project,
+            signal,
+            onProgress: loading,
+            // The model is there.
+            onNote: () => onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" }),
+            onPart: (part) => onText(name, part),
+          },
+        );
         for (const { text: answer, finish, ids } of answers) {
           results[name] = { text: answer, finish, tokens: ids.length };
         }
@@ -92,20 +102,20 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     }
     return results;
   },
-  async merge({ recipe, ...input }, { project }, { signal, onProgress }) {
-    const options = { ...input, folder: project, signal, onProgress };
-    const { notes, warnings, summary, bytesWritten } = await merge(await recipeFile(project, recipe), options);
+  async merge({ recipe, force, resume, ...fields }, { project }, { signal, onProgress }) {
+    const options = { folder: project, force, resume, signal, onProgress };
+    const input = { ...fields, recipe: await recipeFile(project, recipe) };
+    const { notes, warnings, summary, bytesWritten } = await callVerb(mergeVerb, input, options);
     return { bytes: summary.adapter ? bytesWritten : summary.bytesToWrite, notes: [...notes, ...warnings] };
   },
-  async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
-    const source = await recipeFile(project, recipe);
-    const options = { folder: project, resume, force, signal, onProgress };
-    const { bytes, notes, warnings } = await exportModel({ source, out, type }, options);
+  async export({ recipe, force, resume, ...fields }, { project }, { signal, onProgress }) {
+    const options = { folder: project, force, resume, signal, onProgress };
+    const input = { ...fields, source: await recipeFile(project, recipe) };
+    const { bytes, notes, warnings } = await callVerb(exportVerb, input, options);
     return { bytes, notes: [...notes, ...warnings] };
   },
-  async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
-    const target = { source: folder, name: repository, private: isPrivate };
-    const { bytes, notes, url } = await push(target, { folder: project, signal, onProgress });
+  async push(input, { project }, { signal, onProgress }) {
+    const { bytes, notes, url } = await callVerb(pushVerb, input, { folder: project, signal, onProgress });
     return { bytes, notes: [...notes], url };
   },
   async experiment({ plan, planDigest, allowCode }, { project }, { signal, onProgress }) {
@@ -127,7 +137,7 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   },
 };
 
-type Part = NonNullable<Progress["parts"]>[number];
+type RunningPart = NonNullable<Progress["parts"]>[number];
 
 const MAX_PARTS = 64;
 /** Milliseconds between reports of the same steps. */
@@ -135,7 +145,7 @@ const PAUSE = 200;
 
 /** What an experiment runs at the moment, from its events. */
 class PartsInParallel {
-  readonly #parts = new Map<string, Part>();
+  readonly #parts = new Map<string, RunningPart>();
   #last = 0;
 
   /** @returns whether to report it now */
@@ -151,7 +161,7 @@ class PartsInParallel {
     return true;
   }
 
-  list(): Part[] {
+  list(): RunningPart[] {
     return [...this.#parts.values()].slice(0, MAX_PARTS);
   }
 }

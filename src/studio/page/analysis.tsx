@@ -13,7 +13,7 @@ import "./styles/explorer.css";
 import "./styles/analysis.css";
 
 function Page({ data }: { data: Analysis }) {
-  const { architecture, layers, base, rowAxis, experts, warnings } = data;
+  const { architecture, layers, base, rowAxis, experts, warnings, next } = data;
   return (
     <main class="alone">
       <header class="stack tight">
@@ -30,7 +30,7 @@ function Page({ data }: { data: Analysis }) {
         {experts.length > 1 ? (
           <p>
             Get recipes to try, by depth and by where the experts changed:{" "}
-            <code>layergraft suggest --base BASE --task TASK --language LANGUAGE</code>
+            <code>{next ?? "layergraft suggest --base BASE --task TASK --language LANGUAGE"}</code>
           </p>
         ) : (
           <p>

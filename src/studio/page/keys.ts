@@ -51,8 +51,15 @@ export function actionOf<P extends Place>(place: P, event: KeyboardEvent): keyof
 }
 
 const SIGNS: Readonly<Record<string, string>> = {
-  ...{ ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→" },
-  ...{ Control: "Ctrl", PageUp: "Page up", PageDown: "Page down", Escape: "Esc", " ": "Space" },
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  ArrowLeft: "←",
+  ArrowRight: "→",
+  Control: "Ctrl",
+  PageUp: "Page up",
+  PageDown: "Page down",
+  Escape: "Esc",
+  " ": "Space",
 };
 
 /** `Ctrl+Shift+Z`. */

@@ -10,6 +10,7 @@ import { readableOn } from "./explorer/colour.js";
 import { histogram, jaccard, totalJaccard } from "./explorer/figures.js";
 import { decimalText, percentText } from "./format.js";
 import { nameFor, nameProblem, pathsIn } from "./names.js";
+import { sortRows } from "./try/sort-rows.js";
 
 it("numbers are readable on any colour", () => {
   const channel = fc.integer({ min: 0, max: 255 });
@@ -153,4 +154,14 @@ it("finds the paths in what was pasted, as file managers copy them", () => {
   expect(pathsIn("/models/base ~/math '/models/swahili'")).toEqual(["/models/base", "~/math", "/models/swahili"]);
   expect(pathsIn("org/model\norg/other")).toEqual(["org/model", "org/other"]);
   expect(pathsIn(" \n ")).toEqual([]);
+});
+
+it("sorts results with those without a score last, and those that are alike as the project lists them", () => {
+  const row = (name: string, place: number, value: number | null) => ({
+    ...{ name, place, score: { value }, isEarlier: false, ended: 0 },
+  });
+  const rows = [row("none", 0, null), row("low", 3, 0), row("tied", 2, 0.5), row("first", 1, 0.5)];
+  const names = (isTurned: boolean) => sortRows(rows, "Score", isTurned).map(({ name }) => name);
+  expect(names(false)).toEqual(["first", "tied", "low", "none"]);
+  expect(names(true)).toEqual(["low", "first", "tied", "none"]);
 });

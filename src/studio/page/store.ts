@@ -286,7 +286,10 @@ export const choices = computed<readonly Choice[]>(() => {
     ...(base === null ? [] : [{ name: "base", source: base, own: "base" as const, isRecipe: false }]),
     ...experts.map(({ name, source }, own) => ({ name, source, own, isRecipe: false })),
     ...(project.value?.recipes ?? []).map((name) => ({
-      ...{ name: recipeLabel(name, experts), source: recipeSource(name), own: "merge" as const, isRecipe: true },
+      name: recipeLabel(name, experts),
+      source: recipeSource(name),
+      own: "merge" as const,
+      isRecipe: true,
     })),
   ];
 });

@@ -260,3 +260,9 @@ async function readSaved(file: string): Promise<Saved> {
 }
 
 const versionOf = (text: string) => digestOf(text).slice(0, 16);
+
+/** A recipe whose relative paths are those of this machine. @param folder from which they start */
+export const placedIn = (folder: string, recipe: unknown): unknown =>
+  JSON.parse(JSON.stringify(recipe), (_, value) =>
+    typeof value === "string" && /^\.\.?\//.test(value) ? resolve(folder, value) : value,
+  );

@@ -5,21 +5,18 @@ const count = z.int().min(0);
 /** Items of which the page asks for the texts at once. */
 const MAX_ITEMS = 50;
 
-/** Encodings of weights in GGUF files, which llama.cpp runs. */
-export const GGUF_TYPES = ["f16", "bf16", "f32", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"] as const;
+/** The fields of a job, whose names those of earlier versions were not; texts and questions are those of `generate` and `eval` now. */
+export function ofEarlierJob(job: unknown): unknown {
+  const { runner, prompt, task, ...fields } = Object(job);
+  if (runner === undefined && prompt === undefined && task === undefined) return job;
+  const { backend, type } = Object(runner);
+  const { text, system } = Object(prompt);
+  const named = { backend, type, system, prompts: prompt && [text], tasks: task && [task] };
+  // They had null for what was not given.
+  return Object.fromEntries(Object.entries({ ...fields, ...named }).filter(([, value]) => (value ?? null) !== null));
+}
 
-/** What runs models, by the names of the command line. */
-export const runner = z
-  .discriminatedUnion("backend", [
-    // Jobs of 1.0 have the type of its weights, too.
-    z.object({ backend: z.literal("engine") }),
-    z.strictObject({ backend: z.literal("llama"), type: z.enum(GGUF_TYPES) }),
-  ])
-  // Of jobs of earlier versions.
-  .default({ backend: "engine" });
-export type Runner = z.infer<typeof runner>;
-
-/** The folder of an evaluation within `evaluations`. */
+/** The folder of an evaluation within `evaluations`, or a name of the result of an experiment. */
 export const evaluationName = z.string().regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]{0,199}$/u, "is not the name of a result");
 const taskName = z.string().min(1).max(200);
 // A task may make its ids of long texts.
@@ -30,8 +27,6 @@ const choices = z.strictObject({
   /** Task files of the project, and of the folders that it and its models are in: these begin with `..`. */
   files: z.array(z.strictObject({ file: z.string(), title: z.string(), problem: z.string().nullable() })),
   families: z.array(z.strictObject({ name: z.string(), summary: z.string(), tasks: z.array(z.string()) })),
-  /** Why llama.cpp cannot run models; null if it can. */
-  llama: z.string().nullable(),
 });
 export type Choices = z.infer<typeof choices>;
 
@@ -58,6 +53,12 @@ export const evaluation = z.strictObject({
   isEarlier: z.boolean(),
   /** The recipe as it was then; null for other models, and for results of earlier versions of the studio. */
   recipe: z.string().nullable(),
+  /** Which of the scored texts of its recipe that is, from 1 for the first. */
+  version: count.nullable(),
+  /** Of a step of an experiment: its plan, by its path in the project, and how its report calls the model. */
+  experiment: z
+    .strictObject({ plan: z.string(), entry: z.string(), configuration: z.string(), kind: z.string() })
+    .nullable(),
   limit: count.nullable(),
   tasks: z.array(
     z.strictObject({
@@ -145,7 +146,7 @@ const names = z.array(evaluationName).min(1).max(12);
 const pair = { first: evaluationName, second: evaluationName };
 export const evaluationOperations = {
   "evaluation.choices": { input: z.strictObject({}), output: choices },
-  /** Finished evaluations, the latest first. */
+  /** Finished evaluations, the latest first, then those of experiments. */
   "evaluation.list": { input: z.strictObject({}), output: z.array(evaluation) },
   /** As `layergraft compare`; the names are those in its sentences. */
   "evaluation.compare": {
@@ -154,8 +155,7 @@ export const evaluationOperations = {
   },
   /**
    * What the result of a recipe shows against everything else in the project that was asked the same. `alternative`: the result
-   * of the best of that; null if it is of an experiment. Null of
-   * another model, and if the recipe has changed since.
+   * of the best of that; null if there is none. Null of another model, and if the recipe has changed since.
    */
   "evaluation.finding": {
     input: z.strictObject({ result: evaluationName, task: taskName }),

@@ -6,7 +6,7 @@ import type { SchemaField as Field } from "../../kit/settings/index.js";
 import type { AnalysisPage as Analysis, Suggestion } from "../../merge/analysis/index.js";
 import type { MethodReference as Method } from "../../merge/index.js";
 import type { PlanSummary } from "../../merge/output/index.js";
-import { evaluation, evaluationOperations, GGUF_TYPES, runner } from "./evaluations.js";
+import { evaluation, evaluationOperations, ofEarlierJob } from "./evaluations.js";
 import { experiment, planEntry } from "./experiments.js";
 
 // Far above what people write; what comes back from models is bounded by its own limits.
@@ -74,7 +74,8 @@ export interface Model extends Inspection {
 export interface VerbReference {
   readonly name: string;
   readonly description: string;
-  readonly fields: readonly Field[];
+  /** All fields that a page may set; those that are shown at once have no title. */
+  readonly groups: readonly { readonly title: string; readonly fields: readonly Field[] }[];
   readonly canReplace: boolean;
   readonly canResume: boolean;
 }
@@ -129,8 +130,6 @@ export const haveChanged = (then: Fingerprints = {}, now: Fingerprints) =>
 const models = list(z.strictObject({ name: z.string().max(200), source }))
   .min(1)
   .max(8);
-/** A recipe, and where its model is written. */
-const writing = { recipe: name, out: source, resume: z.boolean(), force: z.boolean() };
 
 /** Whether a value has no more than people write, with texts and lists as elsewhere here. */
 function isWritten(value: z.core.util.JSONType): boolean {
@@ -143,6 +142,12 @@ function isWritten(value: z.core.util.JSONType): boolean {
   };
   return fits(value);
 }
+
+/** An input whose further fields are those of a verb, whose schema checks them. */
+const withFields = <Shape extends z.ZodRawShape>(shape: Shape) =>
+  z.object(shape).catchall(z.json().refine(isWritten, "has more than a person writes"));
+/** A recipe, and how its model is written. */
+const writing = { recipe: name, resume: z.boolean().optional(), force: z.boolean().optional() };
 
 /** Inputs of long operations, by kind. */
 export const jobInputs = {
@@ -157,37 +162,22 @@ export const jobInputs = {
   analyze: z.strictObject({ base: source, experts: list(expert).min(1) }),
   /** Recipes to start from. `names`: what their reasons call the experts. `score`: what they are scored on, if anything. */
   suggest: z.strictObject({
-    ...{ base: source, task: source, language: source },
+    base: source,
+    task: source,
+    language: source,
     names: z.strictObject({ task: expert.shape.name, language: expert.shape.name }).optional(),
     score: live.optional(),
   }),
-  /** Answers of several models to one prompt. Further fields are those of the verb `generate`, whose schema checks them. */
-  answer: z
-    .object({
-      models,
-      prompt,
-      /** Through the models' chat templates, or as a text to continue. */
-      chat: z.boolean(),
-      runner,
-    })
-    .catchall(z.json().refine(isWritten, "has more than a person writes")),
-  /** Scores of several models on a task. */
-  evaluate: z.strictObject({
-    models,
-    /** As `layergraft eval --tasks` takes it; files start from the project. */
-    task: source,
-    /** Folder with the data of tasks; null takes the hub's. */
-    data: source.nullable(),
-    /** Most items; null: all. */
-    limit: z.int().min(1).max(10_000_000).nullable(),
-    runner,
-  }),
-  /** Writes a recipe's model. */
-  merge: z.strictObject({ ...writing, allowUnrelated: z.boolean() }),
-  /** Writes a recipe's model for llama.cpp. */
-  export: z.strictObject({ ...writing, type: z.enum(GGUF_TYPES) }),
-  /** Pushes a merged model to the hub, with the token of the environment. */
-  push: z.strictObject({ folder: source, repository: z.string().max(200), isPrivate: z.boolean() }),
+  /** Answers of several models to one prompt, with fields of `generate`. */
+  answer: z.preprocess(ofEarlierJob, withFields({ models, prompts: z.tuple([text]), chat: z.boolean() })),
+  /** Scores of several models on a task, with fields of `eval`; files start from the project. */
+  evaluate: z.preprocess(ofEarlierJob, withFields({ models, tasks: z.tuple([source]) })),
+  /** Writes a recipe's model, with fields of `merge`. */
+  merge: withFields({ ...writing, out: source }),
+  /** Writes a recipe's model for another program, with fields of `export`. */
+  export: withFields({ ...writing, out: source }),
+  /** Pushes a merged model to the hub, with the token of the environment and fields of `push`. */
+  push: withFields({ source, name: z.string().max(200) }),
   /** Runs what is left of a plan, as the page has read it. */
   experiment: z.strictObject({ plan: planPath, planDigest: z.string().max(100), allowCode: z.boolean().optional() }),
 } as const;
@@ -275,7 +265,9 @@ export const operations = {
   "recipe.experiment": {
     /** `force` replaces a plan that is there. */
     input: z.strictObject({
-      ...{ name, task: source, force: z.boolean() },
+      name,
+      task: source,
+      force: z.boolean(),
       /** Values of fields of the recipe: a map of their scores. */
       grid: z.record(z.string().max(100), z.array(z.number()).min(1).max(100)).optional(),
     }),
@@ -310,8 +302,11 @@ export const operations = {
     input: z.strictObject({ name, png: z.string().max(3_500_000) }),
     output: z.strictObject({}),
   },
-  /** Why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. */
-  "recipe.exportable": { input: z.strictObject({ name }), output: z.strictObject({ problem: z.string().nullable() }) },
+  /** `problem`: why llama.cpp cannot have the recipe's model, as its family or tokenizer; null if it can. `types`: its encodings. */
+  "recipe.exportable": {
+    input: z.strictObject({ name }),
+    output: z.strictObject({ problem: z.string().nullable(), types: z.array(z.string()) }),
+  },
   /** Scores the recipe as it is on the disk; a question before this one is then cancelled. */
   "recipe.score": {
     input: z.strictObject({ name, task: source, limit: count.min(1) }),

@@ -2,8 +2,7 @@
 import { basename, join, resolve } from "node:path";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { FILE_TYPE_NAMES } from "../../export/index.js";
-import { expert, GGUF_TYPES, jobInputs, operations, settings } from "./index.js";
+import { expert, jobInputs, operations, settings } from "./index.js";
 
 const { name } = expert.shape;
 
@@ -56,21 +55,16 @@ it("at most a page of items is asked for at once", () => {
   expect([fits(0), fits(50), fits(51)]).toEqual([true, true, false]);
 });
 
-it("what runs models has the command line's names, and is the engine where a job does not say it", () => {
-  const job = { models: [{ name: "base", source: "b" }], task: "quiz.yaml", data: null, limit: 5 };
-  const runners = [
-    { backend: "engine" },
-    { backend: "llama", type: "q4_k_m" },
-    { backend: "engine", weights: "float32" },
-    undefined,
-  ];
-  expect(runners.map((runner) => jobInputs.evaluate.parse({ ...job, runner }).runner)).toEqual([
-    ...runners.slice(0, 2),
-    { backend: "engine" },
-    { backend: "engine" },
-  ]);
-  for (const runner of [{ backend: "openai", type: "f16" }, { backend: "llama" }]) {
-    expect(jobInputs.evaluate.safeParse({ ...job, runner }).success).toBe(false);
-  }
-  expect([...GGUF_TYPES].sort()).toEqual([...FILE_TYPE_NAMES].sort());
+it("jobs of earlier versions are read with the fields of today's", () => {
+  const models = [{ name: "base", source: "b" }];
+  const evaluated = { models, task: "quiz.yaml", data: null, limit: 5, runner: { backend: "llama", type: "q4_k_m" } };
+  expect(jobInputs.evaluate.parse(evaluated)).toEqual({
+    ...{ models, tasks: ["quiz.yaml"], limit: 5, backend: "llama", type: "q4_k_m" },
+  });
+  const answered = { models, prompt: { text: "a", system: "b" }, chat: true, maxNewTokens: 4 };
+  expect(jobInputs.answer.parse({ ...answered, runner: { backend: "engine" } })).toEqual({
+    ...{ models, prompts: ["a"], system: "b", chat: true, maxNewTokens: 4, backend: "engine" },
+  });
+  const now = { models, prompts: ["a"], chat: false, topK: 2 };
+  expect(jobInputs.answer.parse(now)).toEqual(now);
 });

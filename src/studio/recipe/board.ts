@@ -98,6 +98,13 @@ export function differenceOf(a: Board, b: Board): string {
   ].join(", ");
 }
 
+/** How two boards differ, in a sentence; empty where one of them is not known. */
+export function differenceInWords(a: Board | undefined, b: Board | undefined): string {
+  if (!a || !b) return "";
+  const differing = differenceOf(a, b);
+  return differing === "" ? "Both have the same layers." : `They differ in ${differing}.`;
+}
+
 /** Layers of `0-2,5`, of a list, or of `all`; undefined for something else. */
 export function layersOf(value: unknown, count: number): readonly number[] | undefined {
   const all = Array.from({ length: count }, (_, layer) => layer);
@@ -155,7 +162,7 @@ function swapOf(board: Board, used: readonly string[]): RecipeValue | undefined 
   return { method: "swap", task, language, layers, ...rest };
 }
 
-interface Rule {
+interface LayerRule {
   readonly layers?: string;
   readonly parts?: readonly string[];
   readonly value: number;
@@ -167,7 +174,7 @@ function soupOf(board: Board, used: readonly string[]): RecipeValue {
     const where = (test: (row: LayerOwners) => boolean) =>
       board.rows.flatMap((row, layer) => (test(row) ? [layer] : []));
     const whole = where(({ attention, mlp }) => has(attention) && has(mlp));
-    const rules: Rule[] = whole.length > 0 ? [{ layers: rangesOf(whole), value: 1 }] : [];
+    const rules: LayerRule[] = whole.length > 0 ? [{ layers: rangesOf(whole), value: 1 }] : [];
     for (const half of HALVES) {
       const other = half === "attention" ? "mlp" : "attention";
       const layers = where((row) => has(row[half]) && !has(row[other]));

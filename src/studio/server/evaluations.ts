@@ -1,10 +1,9 @@
 // Evaluations of a project: what can be evaluated, what was, and two results item by item.
 
-import { readdir, stat } from "node:fs/promises";
-import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { readdir } from "node:fs/promises";
+import { dirname, isAbsolute, join, relative } from "node:path";
 import { compareFinding } from "../../evaluate/findings/index.js";
 import {
-  compareResults,
   ownPrompt,
   readResults,
   readSamples,
@@ -14,24 +13,24 @@ import {
   sharedPrompts,
 } from "../../evaluate/index.js";
 import { readDeclaration, TASK_FAMILIES } from "../../evaluate/tasks/index.js";
-import { loadLibrary } from "../../export/llama/index.js";
 import { findingText } from "../../figures/index.js";
 import { isFile, readBounded, staysIn } from "../../kit/files/index.js";
-import { isAnySystemError, LayergraftError, messageOf, own, usageError } from "../../kit/index.js";
-import { EVALUATIONS, giveResult, noteOf, shownScore } from "../jobs/evaluate.js";
+import { messageOf, own, usageError } from "../../kit/index.js";
+import { callVerb, compareVerb } from "../../verbs/shared/index.js";
+import { EVALUATIONS, giveResult, noteOf } from "../jobs/evaluate.js";
 import { fingerprintsOf } from "../models/fingerprints.js";
 import { readSettings, yamlFiles } from "../project/project.js";
 import {
   type Choices,
   type ComparedItem,
   type Evaluation,
-  evaluation,
   evaluationName,
   type Input,
   type Matrix,
   type ResultComparison,
   recipeSource,
 } from "../protocol/index.js";
+import { evaluationOf, experimentsOf, folderOf } from "./places.js";
 
 const MAX_RESULTS = 500;
 /** Characters of a prompt or an answer that the page shows. */
@@ -43,11 +42,7 @@ export async function choicesOf(project: string): Promise<Choices> {
     // Programs that models write run only where the command line allows it.
     family.names.some((name) => family.open(name, { protocol: [] })?.every(({ executes }) => !executes)),
   ).map(({ name, summary, names }) => ({ name, summary, tasks: [...names] }));
-  const llama = await loadLibrary().then(
-    () => null,
-    (error: Error) => error.message,
-  );
-  return { files, families, llama };
+  return { files, families };
 }
 
 /** Of the project, and of the folders that it and its models are in. */
@@ -96,11 +91,24 @@ export async function listEvaluations(project: string): Promise<Evaluation[]> {
   );
   const results = found.flat();
   const digests = await fingerprintsOf([...new Set(results.map(({ source }) => source))], project);
+  const texts = new Map<string, string[]>();
+  for (const { source, note } of results.toSorted((a, b) => a.ended - b.ended)) {
+    const known = texts.get(source) ?? [];
+    if (note?.recipe && !known.includes(note.recipe)) texts.set(source, [...known, note.recipe]);
+  }
   const dated = results.map(({ note, ...one }) => {
     const isEarlier = note !== undefined && (digests[one.source] ?? note.digest) !== note.digest;
-    return { ...one, isEarlier, recipe: note?.recipe ?? null };
+    const recipe = note?.recipe ?? null;
+    const version = recipe === null ? null : 1 + (texts.get(one.source) ?? []).indexOf(recipe);
+    return { ...one, isEarlier, recipe, version };
   });
   return dated.sort((a, b) => b.ended - a.ended || (a.name < b.name ? -1 : 1));
+}
+
+/** Those, and the finished evaluations of the project's experiments, whose recipes are as they were run. */
+export async function listAll(project: string): Promise<Evaluation[]> {
+  const [own, experimented] = await Promise.all([listEvaluations(project), experimentsOf(project)]);
+  return [...own, ...experimented.map(({ result }) => result)];
 }
 
 /** Keeps the results of a recipe that has another name now. */
@@ -112,42 +120,26 @@ export async function renameInEvaluations(project: string, from: string, to: str
   }
 }
 
-/** Undefined if it is not complete, or not an evaluation. */
-export async function evaluationOf(folder: string, name: string): Promise<Evaluation | undefined> {
-  const file = join(folder, name, "results.json");
-  try {
-    const stats = await stat(file);
-    if (!stats.isFile()) return undefined;
-    const { source, backend, settings, tasks } = await readResults(file);
-    const found = {
-      ...{ name, source, ended: stats.mtimeMs, isEarlier: false, recipe: null, limit: settings.limit },
-      runner: backend.server === null ? backend.backend : `${backend.server} (${backend.backend})`,
-      tasks: tasks.flatMap(({ task, title, protocol, promptsDigest, items, scores: [main] }) => {
-        if (!main) return [];
-        return { task, title, protocol, prompts: promptsDigest, items, metric: main.title, ...shownScore(main) };
-      }),
-    };
-    // The page refuses all of the list for one result by a stranger, such as one with fewer than no items.
-    return evaluation.safeParse(found).data;
-  } catch (error) {
-    if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
-    throw error;
-  }
-}
-
 export async function compareEvaluations(
   { first, second, names }: Input<"evaluation.compare">,
   project: string,
 ): Promise<ResultComparison> {
-  const folders = [first, second].map((name) => folderOf(project, name));
-  const { tasks, skipped } = await compareResults({ results: folders });
+  const folders = await Promise.all([first, second].map((name) => folderOf(project, name)));
+  const { tasks, skipped } = await callVerb(compareVerb, { results: folders });
   const ids = await Promise.all(tasks.map(({ task }) => commonItems(folders, task)));
   return {
     tasks: tasks.map(({ task, title, protocol, comparisons }, i) => ({
-      ...{ task, title, protocol, ids: ids[i] ?? [] },
+      task,
+      title,
+      protocol,
+      ids: ids[i] ?? [],
       comparisons: comparisons.map((one) => ({
-        ...{ metric: one.metric, title: one.title, verdict: findingText(compareFinding(one, names)) },
-        ...{ hasFlips: one.discordance !== undefined, gained: [...one.gained], lost: [...one.lost] },
+        metric: one.metric,
+        title: one.title,
+        verdict: findingText(compareFinding(one, names)),
+        hasFlips: one.discordance !== undefined,
+        gained: [...one.gained],
+        lost: [...one.lost],
       })),
     })),
     skipped: skipped.map(({ task, reason }) => ({ task, reason })),
@@ -177,7 +169,7 @@ async function worthIn(folder: string, task: string, metric?: string) {
 }
 
 export async function matrixOf({ names, task }: Input<"evaluation.matrix">, project: string): Promise<Matrix> {
-  const folders = names.map((name) => folderOf(project, name));
+  const folders = await Promise.all(names.map((name) => folderOf(project, name)));
   const { name, worthOf } = await worthIn(folders[0] ?? "", task);
   const [first = [], ...others] = await Promise.all(folders.map((folder) => readVerdicts(folder, task)));
   const known = others.map((all) => new Map(all.map((one) => [one.id, one])));
@@ -193,7 +185,7 @@ export async function itemsOf(
   project: string,
 ): Promise<ComparedItem[]> {
   const wanted = new Set(ids);
-  const folders = names.map((name) => folderOf(project, name));
+  const folders = await Promise.all(names.map((name) => folderOf(project, name)));
   const found = await Promise.all(
     folders.map(async (folder) => new Map((await readSamples(folder, task, wanted)).map((one) => [one.id, one]))),
   );
@@ -205,17 +197,18 @@ export async function itemsOf(
     const [sample] = samples.filter((one) => one !== undefined);
     if (!sample) throw usageError(`The results have no item ${id}. Compare them again.`);
     return {
-      ...{ id, prompt: cut(ownPrompt(sample)), gold: cut(sample.gold) },
+      id,
+      prompt: cut(ownPrompt(sample)),
+      gold: cut(sample.gold),
       beginning: cut(sharedPrompt(sample, shared)),
       answers: samples.map((one) => ({
-        ...{ text: cut(answerOf(one)), fault: one?.fault ?? null, value: worthOf(one?.verdict) },
+        text: cut(answerOf(one)),
+        fault: one?.fault ?? null,
+        value: worthOf(one?.verdict),
       })),
     };
   });
 }
-
-/** The name was checked by the protocol: it has no separators. */
-export const folderOf = (project: string, name: string) => resolve(project, EVALUATIONS, name);
 
 const cut = (text: string) => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text);
 

@@ -1,16 +1,16 @@
 // Everything in a project that answered the questions of a result: its models, its recipes, and the merges of its experiments.
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { type EngineSource, openModelSource } from "../../engine/index.js";
-import { type FinishedEvaluation, finishedEvaluations, kindOfMethod } from "../../experiment/index.js";
+import { kindOfMethod } from "../../evaluate/findings/index.js";
+import type { FinishedEvaluation } from "../../experiment/index.js";
 import { type ModelKind, ownClass } from "../../figures/index.js";
 import { digestOfJson } from "../../kit/files/index.js";
 import { isAnySystemError, LayergraftError } from "../../kit/index.js";
 import { loadYaml } from "../../kit/settings/index.js";
-import { findPlans, placeOf } from "../experiments/find-plans.js";
-import { EVALUATIONS } from "../jobs/evaluate.js";
-import { readRecipe } from "../project/project.js";
+import { EVALUATIONS, noteOf } from "../jobs/evaluate.js";
+import { placedIn, readRecipe } from "../project/project.js";
 import { askSame, type Evaluation, recipeSource, type Settings } from "../protocol/index.js";
-import { evaluationOf } from "./evaluations.js";
+import { type Experimented, experimentsOf } from "./places.js";
 
 export type TaskScore = Evaluation["tasks"][number];
 
@@ -37,34 +37,6 @@ export interface Evidence {
   readonly score: TaskScore;
 }
 
-/** An evaluation of an experiment of the project. */
-export interface Experimented extends FinishedEvaluation {
-  /** The plan, by its path in the project. */
-  readonly plan: string;
-  readonly result: Evaluation;
-}
-
-/** The finished evaluations of every experiment in a project; a plan that is not valid has none. */
-export async function experimentsOf(project: string): Promise<Experimented[]> {
-  const plans = await findPlans(project);
-  const found = await Promise.all(
-    plans.map(async (plan) => {
-      const place = await placeOf(join(project, plan)).catch((error) => {
-        if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
-        throw error;
-      });
-      const finished = place ? await finishedEvaluations(place.out) : [];
-      return Promise.all(
-        finished.map(async (one) => {
-          const result = await evaluationOf(one.folder, one.results);
-          return result ? [{ ...one, plan, result }] : [];
-        }),
-      );
-    }),
-  );
-  return found.flat(2);
-}
-
 /** The models of a project by its names, the base first. */
 export function modelsOf({ base, experts }: Settings): Named[] {
   return [
@@ -80,7 +52,8 @@ export async function evidenceIn(
   all: readonly Evaluation[],
 ): Promise<ProjectEvidence> {
   const experiments = await experimentsOf(project);
-  return { project, models, experiments, evaluations: all.filter(({ isEarlier }) => !isEarlier) };
+  const [evaluations, earlier] = [false, true].map((is) => all.filter(({ isEarlier }) => isEarlier === is));
+  return { project, models, experiments, evaluations: evaluations ?? [], earlier: earlier ?? [] };
 }
 
 /** What is evidence beside the result of a recipe. */
@@ -89,6 +62,8 @@ export interface ProjectEvidence {
   readonly models: readonly Named[];
   /** Evaluations of the project whose models are as they were then. */
   readonly evaluations: readonly Evaluation[];
+  /** Those of recipes that were edited since, or of models that changed. */
+  readonly earlier: readonly Evaluation[];
   readonly experiments: readonly Experimented[];
 }
 
@@ -98,7 +73,7 @@ export interface ProjectEvidence {
  */
 export async function evidenceFor(
   { name, runner, task }: { readonly name: string; readonly runner: string; readonly task: TaskScore },
-  { project, models, evaluations, experiments }: ProjectEvidence,
+  { project, models, evaluations, earlier, experiments }: ProjectEvidence,
 ): Promise<Evidence[]> {
   const scoreIn = (one: Evaluation) =>
     one.runner === runner ? one.tasks.find((other) => askSame(other, task) || askMore(other, task)) : undefined;
@@ -117,14 +92,42 @@ export async function evidenceFor(
     const head = { name: of.entry, inWords: of.entry, kind, colour: kind, detail, entry: of.entry };
     return score ? [{ ...head, folder: join(folder, results), score, model }] : [];
   });
+  const versions = await Promise.all(
+    earlier.map(async (one) => {
+      const score = one.source === recipeSource(name) ? scoreIn(one) : undefined;
+      const recipe = score && (await versionOf(project, one));
+      if (!recipe) return [];
+      const own = {
+        name: `${name}, version ${one.version}`,
+        inWords: `version ${one.version} of ${recipeInWords(name)}`,
+      };
+      const head = { ...own, kind: kindOfMethod(recipe.method), colour: "merge", detail: "", entry: own.name };
+      return [{ ...head, folder: join(project, EVALUATIONS, one.name), score, model: recipe }];
+    }),
+  );
   const seen = new Set<string>([(await identityOf(recipeSource(name), project)) ?? ""]);
   const evidence: Evidence[] = [];
-  for (const { model, ...one } of [...placed, ...tried]) {
+  for (const { model, ...one } of [...placed, ...versions.flat(), ...tried]) {
     const identity = (await identityOf(model, project)) ?? JSON.stringify(model);
     if (!seen.has(identity)) evidence.push(one);
     seen.add(identity);
   }
   return evidence;
+}
+
+/** The recipe of a result as it was then; undefined where that is not known, or its models have changed since. */
+async function versionOf(project: string, { name, recipe }: Evaluation) {
+  if (recipe === null) return undefined;
+  const folder = join(project, dirname(recipeSource("")));
+  try {
+    const { openSettings } = await loadYaml();
+    const then = placedIn(folder, openSettings(recipe, name).value) as { readonly method: string };
+    const note = await noteOf(join(project, EVALUATIONS, name));
+    return (await openModelSource(then as EngineSource, { folder })).digest === note?.digest ? then : undefined;
+  } catch (error) {
+    if (error instanceof LayergraftError || isAnySystemError(error)) return undefined;
+    throw error;
+  }
 }
 
 /** Whether a result is of more items of a task; whether the same are among them, its samples say. */

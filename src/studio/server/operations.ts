@@ -3,9 +3,9 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { MINIATURE_MODELS, writeExample } from "../../demo/index.js";
 import { openModelSource } from "../../engine/index.js";
-import { ratingPage, tallyRatings, tallyVerdict } from "../../evaluate/index.js";
-import { openTasks, readDeclaration } from "../../evaluate/tasks/index.js";
+import { readDeclaration } from "../../evaluate/tasks/index.js";
 import { parsePlan } from "../../experiment/index.js";
+import { loadVerbs } from "../../experiment/verbs/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
 import { digestOf, exists, writeFileAtomically, writeFolder } from "../../kit/files/index.js";
 import { LayergraftError, OutputError, usageError } from "../../kit/index.js";
@@ -13,13 +13,13 @@ import { loadYaml } from "../../kit/settings/index.js";
 import { mostChangedRows } from "../../merge/analysis/index.js";
 import { methodReferences } from "../../merge/index.js";
 import { parseMergekit } from "../../merge/mergekit/index.js";
-import { checkInput, VERBS } from "../../verbs/shared/index.js";
+import { callVerb, rateVerb, tasksOf } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
-import { verbCalled, verbReference } from "../jobs/verbs.js";
+import { checkJob, verbReference } from "../jobs/verbs.js";
 import { experimentOf } from "../project/experiment-plan.js";
-import { fileOf, type ProjectFolder, recipeFile } from "../project/project.js";
+import { fileOf, type ProjectFolder, placedIn, recipeFile } from "../project/project.js";
 import {
   type Input,
   type JobInput,
@@ -30,16 +30,8 @@ import {
 } from "../protocol/index.js";
 import type { Asker, AskerPool } from "./asker.js";
 import { browse } from "./browse.js";
-import {
-  choicesOf,
-  compareEvaluations,
-  evaluationOf,
-  folderOf,
-  itemsOf,
-  listEvaluations,
-  matrixOf,
-  renameInEvaluations,
-} from "./evaluations.js";
+import { choicesOf, compareEvaluations, itemsOf, listAll, matrixOf, renameInEvaluations } from "./evaluations.js";
+import { evaluationOf, folderOf } from "./places.js";
 import { findingOf } from "./project-finding.js";
 import type { Reports } from "./reports.js";
 import { keepPixels, readPicture, shareRecipe } from "./share.js";
@@ -88,7 +80,7 @@ export const HANDLERS: Handlers = {
   inspect: (input, { models }) => models.ask("card", input),
   fingerprints: (input, { models }) => models.ask("fingerprints", input),
   methods: () => ({ methods: methodReferences() }),
-  verbs: () => ({ verbs: VERBS.map(verbReference) }),
+  verbs: async () => ({ verbs: (await loadVerbs()).map(verbReference) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   "recipe.write": ({ name, text, version }, { project }) => project.writeRecipe(name, text, version),
   async "recipe.rename"({ name, to }, { project }) {
@@ -105,7 +97,7 @@ export const HANDLERS: Handlers = {
     const planPath = `${name}${grid ? ".map" : ""}.plan.yaml`;
     const file = join(project.folder, planPath);
     // A plan with a task that is not one could not run.
-    await openTasks([/\.ya?ml$/i.test(task) ? resolve(project.folder, task) : task]);
+    await tasksOf({ tasks: [/\.ya?ml$/i.test(task) ? resolve(project.folder, task) : task] });
     if (!force && (await exists(file))) return { file, plan: planPath, isThere: true };
     const planned = yamlText(plan);
     parsePlan(planned);
@@ -130,15 +122,15 @@ export const HANDLERS: Handlers = {
   },
   "recipe.picture": ({ name, png }, { project }) => keepPixels(project.folder, name, png).then(() => ({})),
   async "recipe.exportable"({ name }, { project }) {
-    const { defaultType, plan } = EXPORT_FORMATS.gguf;
+    const { defaultType, plan, types } = EXPORT_FORMATS.gguf;
     try {
       await plan(
         await openModelSource(await recipeFile(project.folder, name), { folder: project.folder }),
         defaultType,
       );
-      return { problem: null };
+      return { problem: null, types: [...types] };
     } catch (error) {
-      if (error instanceof LayergraftError) return { problem: error.message };
+      if (error instanceof LayergraftError) return { problem: error.message, types: [...types] };
       throw error;
     }
   },
@@ -157,7 +149,7 @@ export const HANDLERS: Handlers = {
   },
   "experiment.recipe": async (input, { experiments }) => ({ text: await experiments.ask("recipe", input) }),
   async "job.start"({ kind, input }, { jobs, models }) {
-    if (kind === "verb") checkInput(verbCalled(input.verb), input.input);
+    await checkJob(kind, input);
     const shown = SOURCES[kind]?.(input as never);
     const fingerprints = shown && models.ask("fingerprints", { sources: shown });
     return jobs.start(kind, TITLES[kind](input as never), input, fingerprints);
@@ -170,41 +162,43 @@ export const HANDLERS: Handlers = {
     return rows.map(({ index, changes }) => ({ index, changes: [...changes] }));
   },
   "evaluation.choices": (_, { project }) => choicesOf(project.folder),
-  "evaluation.list": (_, { project }) => listEvaluations(project.folder),
+  "evaluation.list": (_, { project }) => listAll(project.folder),
   "evaluation.compare": (input, { project }) => compareEvaluations(input, project.folder),
   "evaluation.finding": (input, { project }) => findingOf(input, project.folder),
   async "evaluation.rate"({ first, second }, { project, reports }) {
-    const { page, pairs } = await ratingPage([folderOf(project.folder, first), folderOf(project.folder, second)]);
     const file = await fileOf(project.folder, "ratings", `${digestOf(`${first} ${second}`).slice(0, 12)}.html`);
     await mkdir(dirname(file), { recursive: true });
-    await writeFileAtomically(file, page);
-    return { file, url: reports.urlOf(file, "download"), pairs };
+    const results = await foldersOf(project.folder, first, second);
+    const { page } = await callVerb(rateVerb, { results, page: file }, { force: true });
+    return { file, url: reports.urlOf(file, "download"), pairs: page?.pairs ?? 0 };
   },
   async "evaluation.tally"({ first, second, names, saved }, { project }) {
-    const results = [folderOf(project.folder, first), folderOf(project.folder, second)] as const;
-    const tallies = await tallyRatings(results, { "The file": saved });
-    return { sentences: tallies.map((tally) => `${tally.task}: ${tallyVerdict(tally, names)}`) };
+    const results = await foldersOf(project.folder, first, second);
+    const { tallies = [] } = await callVerb(rateVerb, {
+      results,
+      ratings: [typeof saved === "string" ? {} : saved],
+      names,
+    });
+    return { sentences: tallies.map(({ sentence }) => sentence) };
   },
   "evaluation.matrix": (input, { project }) => matrixOf(input, project.folder),
   "evaluation.items": (input, { project }) => itemsOf(input, project.folder),
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };
 
-/** A recipe whose relative paths are those of this machine. @param folder from which they start */
-const placedIn = (folder: string, recipe: unknown): unknown =>
-  JSON.parse(JSON.stringify(recipe), (_, value) =>
-    typeof value === "string" && /^\.\.?\//.test(value) ? resolve(folder, value) : value,
-  );
+const foldersOf = (project: string, first: string, second: string): Promise<[string, string]> =>
+  Promise.all([folderOf(project, first), folderOf(project, second)]);
 
 const TITLES: { readonly [K in JobKind]: (input: JobInput<K>) => string } = {
   verb: ({ verb }) => verb,
   analyze: ({ experts }) => `Changes of ${experts.map(({ name }) => name).join(", ")}`,
   suggest: () => "Suggestions",
   answer: ({ models }) => `Answers of ${models.map(({ name }) => name).join(", ")}`,
-  evaluate: ({ models, task }) => `Evaluation of ${models.map(({ name }) => name).join(", ")} on ${basename(task)}`,
+  evaluate: ({ models, tasks: [task] }) =>
+    `Evaluation of ${models.map(({ name }) => name).join(", ")} on ${basename(task)}`,
   merge: ({ recipe }) => `Merge ${recipe}`,
-  export: ({ recipe, type }) => `Export ${recipe} as ${type}`,
-  push: ({ repository }) => `Push to ${repository}`,
+  export: ({ recipe, out }) => `Export ${recipe} to ${basename(out)}`,
+  push: ({ name }) => `Push to ${name}`,
   experiment: ({ plan }) => `Experiment ${plan}`,
 };
 

@@ -3,6 +3,9 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { openModelSource } from "../../engine/index.js";
+import { compareEvaluations, listAll } from "./evaluations.js";
+import { folderOf } from "./places.js";
 import { findingOf } from "./project-finding.js";
 import { sharedPage } from "./share.js";
 
@@ -114,8 +117,14 @@ evaluate: { tasks: [quiz.yaml] }
   expect(text).toMatch(
     /^The recipe mine scores 75\.0%, 45\.0 points above the soup, the best alternative \(30\.0%; 95% interval of the difference: \+[\d.]+ to \+[\d.]+; p < 0\.001\)\. It is significantly above all others except “random layers, control of graft”\.$/,
   );
-  // Of an experiment.
-  expect(alternative).toBeNull();
+  // Of an experiment, whose results are listed and compared as those of the project.
+  expect(await folderOf(root, alternative ?? "")).toBe(at("plan.experiment", "steps", "evaluate-1", "evaluation"));
+  const listed = (await listAll(root)).find(({ name }) => name === alternative);
+  expect(listed?.experiment).toEqual({ plan: "plan.yaml", entry: "soup", configuration: "", kind: "average" });
+  expect(listed?.recipe).toContain("method: soup\n");
+  const { tasks } = await compareEvaluations({ first: alternative ?? "", second: "mine", names: ["a", "b"] }, root);
+  expect(tasks[0]?.comparisons[0]).toMatchObject({ gained: { length: 18 }, lost: { length: 0 } });
+  await expect(folderOf(root, "experiment 0123456789abcdef")).rejects.toThrow("no longer has this result");
   const page = await sharedPage(root, "mine");
   expect(page.verdicts).toEqual([{ title: "", text, isOpen: false }]);
   const bars = page.sections.flatMap(({ figures }) => figures).find(({ kind }) => kind === "bars");
@@ -147,4 +156,23 @@ it("is about other recipes of the project", async () => {
     /; p = 0\.06[23]\)\. It is not significantly above the recipe other and “random layers, control of graft”\. Ask about /,
   );
   expect(alternative).toBe("other");
+});
+
+it("is about earlier versions of the recipe, as long as their models are the same", async () => {
+  const recipe = (bottom: number) => `method: swap\ntask: ../two\nlanguage: ../one\nbottom: ${bottom}\ntop: 0\n`;
+  const note = async (name: string, text: string, digest?: string) => {
+    const fields = { task: at("two"), language: at("one"), bottom: 1, top: 0 };
+    const known = (await openModelSource({ method: "swap", ...fields })).digest;
+    const noted = { source: "recipes/mine.yaml", recipe: text, digest: digest ?? known };
+    writeFileSync(at("evaluations", name, "model.json"), JSON.stringify(noted));
+  };
+  keep(at("evaluations", "before"), "recipes/mine.yaml", 38);
+  await note("before", recipe(1));
+  keep(at("evaluations", "stale"), "recipes/mine.yaml", 39);
+  await note("stale", recipe(2), "of other weights");
+  const { text, alternative } = (await found()) ?? {};
+  expect(text).toMatch(
+    /^The recipe mine scores 75\.0%, 20\.0 points below version 1 of the recipe mine, the best alternative \(95\.0%; /,
+  );
+  expect(alternative).toBe("before");
 });

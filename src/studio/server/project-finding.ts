@@ -1,10 +1,11 @@
 // What a recipe's result shows against everything else in its project that was asked the same.
-import { basename, dirname, join } from "node:path";
+import { join } from "node:path";
 import { findingAbout, leadOf } from "../../evaluate/findings/index.js";
-import { compareResults, type MethodComparison, together } from "../../evaluate/index.js";
+import { type MethodComparison, together } from "../../evaluate/index.js";
 import { turned } from "../../evaluate/scoring/index.js";
 import { type Finding, findingText } from "../../figures/index.js";
 import { RecipeError, usageError } from "../../kit/index.js";
+import { callVerb, compareVerb } from "../../verbs/shared/index.js";
 import { EVALUATIONS } from "../jobs/evaluate.js";
 import { readSettings } from "../project/project.js";
 import type { Evaluation, Input, Output } from "../protocol/index.js";
@@ -19,6 +20,7 @@ import {
   recipeIn,
   recipeInWords,
 } from "./evidence.js";
+import { nameOfFolder } from "./places.js";
 
 /** Others that a recipe is compared with: the models of the project, and the highest of the rest. */
 const MAX_COMPARED = 40;
@@ -28,9 +30,14 @@ export async function findInProject(name: string, result: Evaluation, task: Evid
   const { project, models } = known;
   const found = await evidenceFor({ name, runner: result.runner, task }, known);
   const own: Evidence = {
-    ...{ name, inWords: recipeInWords(name), kind: await kindOfRecipe(project, name) },
-    ...{ colour: "own-merge", detail: "", entry: "" },
-    ...{ folder: join(project, EVALUATIONS, result.name), score: task },
+    name,
+    inWords: recipeInWords(name),
+    kind: await kindOfRecipe(project, name),
+    colour: "own-merge",
+    detail: "",
+    entry: "",
+    folder: join(project, EVALUATIONS, result.name),
+    score: task,
   };
   const isModel = (one: Evidence) => models.some((model) => model.name === one.name && model.colour === one.colour);
   const compared = await comparedWith(own, found);
@@ -45,13 +52,17 @@ export async function findInProject(name: string, result: Evaluation, task: Evid
   const others = kept.map(({ against }) => against);
   const scale = flips[0]?.one.scale ?? "share";
   const candidates = [own, ...others].map((one) => ({
-    ...{ ...one, name: one.inWords, label: one.inWords },
+    ...one,
+    name: one.inWords,
+    label: one.inWords,
     // Scores of corpora are drawn as shares, too.
     score: scale === "points" ? 100 * worth(one) : worth(one),
   }));
   const leads = new Map(flips.map(({ against, lead }) => [others.indexOf(against), lead]));
   const finding = findingAbout(candidates, {
-    ...{ scale, items: task.items, subject: candidates[0] },
+    scale,
+    items: task.items,
+    subject: candidates[0],
     leads: (_, rest) => rest.map((one) => leads.get(candidates.indexOf(one) - 1)),
   });
   return { own, others, flips: result.isEarlier ? [] : flips, finding };
@@ -79,7 +90,7 @@ async function comparedWith(own: Evidence, others: readonly Evidence[]) {
 /** Undefined if they were not asked the same. */
 async function compare(own: Evidence, against: Evidence): Promise<MethodComparison | undefined> {
   try {
-    const { tasks } = await compareResults({ results: [own.folder, against.folder] });
+    const { tasks } = await callVerb(compareVerb, { results: [own.folder, against.folder] });
     const { comparisons = [] } = tasks.find(({ task }) => task === own.score.task) ?? {};
     const found = comparisons.find(({ title }) => title === own.score.metric);
     // The merge is the first of the comparison, and the second of what is said.
@@ -106,9 +117,9 @@ export async function findingOf(
   return { text: findingText(finding), alternative: nameOf(finding, others, project) };
 }
 
-/** The alternative's result within `evaluations`; null if it is of an experiment, or there is none. */
+/** The alternative's result; null if there is none. */
 function nameOf(finding: Finding | undefined, others: readonly Evidence[], project: string): string | null {
   const { name, detail } = finding?.alternative ?? {};
-  const folder = others.find((one) => one.inWords === name && one.detail === detail)?.folder ?? "";
-  return dirname(folder) === join(project, EVALUATIONS) ? basename(folder) : null;
+  const folder = others.find((one) => one.inWords === name && one.detail === detail)?.folder;
+  return folder === undefined ? null : nameOfFolder(project, folder);
 }

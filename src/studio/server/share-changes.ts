@@ -58,7 +58,8 @@ export async function changesOf(project: string, { base, experts }: Settings): P
           grid: {
             title: experts[at]?.name ?? name,
             note: `Threshold ${size(own.threshold)}; mean change ${size(mean ?? 0)}${above}.`,
-            ...{ digits: 0, own: ownClass(at) },
+            digits: 0,
+            own: ownClass(at),
             ...layerGrid(
               page.columns,
               layers.map((cells) =>

@@ -16,6 +16,7 @@ import { checkRecipeText } from "../models/check-recipe.js";
 import { fileOf, readRecipe, readSettings } from "../project/project.js";
 import { type Board, boardOfRecipe, describeBoard, isWhole, type RecipeValue } from "../recipe/board.js";
 import { modelsOf, type Named } from "./evidence.js";
+import { pictureInCards } from "./share-card.js";
 import { changesOf, whyLayers } from "./share-changes.js";
 import { scoresOf } from "./share-scores.js";
 
@@ -39,12 +40,16 @@ const pictureOf = (page: string, type: "svg" | "png") => page.replace(/html$/, t
 /** The picture of a page that was written, as SVG. */
 export const readPicture = (page: string): Promise<string> => readFile(pictureOf(page, "svg"), "utf8");
 
-/** Writes the picture as pixels, too, which is what most programs show beside a link. @param png as base64 */
+/**
+ * Writes the picture as pixels, too, which is what most programs show beside a link, and puts it into the cards of models that were
+ * written from the recipe. @param png as base64
+ */
 export async function keepPixels(project: string, name: string, png: string): Promise<void> {
   const bytes = Buffer.from(png, "base64");
   if (!bytes.subarray(0, 8).equals(PNG)) throw usageError("This is not a PNG file. Write the page again.");
   const file = await fileOf(project, "shared", `${name}.html`);
   await writeFileAtomically(pictureOf(file, "png"), bytes);
+  await pictureInCards(project, name, bytes);
   const address = encodeURIComponent(name);
   const page = await readFile(file, "utf8");
   await writeFileAtomically(
@@ -184,7 +189,10 @@ function boardGrid({ rows, outside }: Board, models: readonly Named[], nameOf: (
   return {
     title: "Whose each layer is",
     note: "The output of the model is at the top.",
-    ...{ rowTitle: "layers", columnTitle: "", columns, marked: [] },
+    rowTitle: "layers",
+    columnTitle: "",
+    columns,
+    marked: [],
     rows: [...shown.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`)), "other tensors"],
     cells: [...shown.map(({ cells }) => cells), columns.map(() => cell(outside))],
   };

@@ -425,6 +425,7 @@ export class Evaluator {
             }
           }
           this.#open(this.#block);
+          this.#whole = undefined;
           const result = mergeMatrix(this.kernels, rule, values, columns, operation.number);
           this.#whole = { operation, number, result };
         }

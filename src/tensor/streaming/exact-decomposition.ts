@@ -1,8 +1,7 @@
 // The singular value decomposition of a matrix from the eigenvectors of its products with itself, in float64: of A^T A
 // where A has more rows than columns, which streams A twice, else of A A^T, which holds A. Squaring leaves singular
 // values below 1e-8 of the largest without a correct digit; a sum of their squares does not show them.
-import { createRequire } from "node:module";
-import type { Kernels } from "../../kernels/index.js";
+import { Kernels } from "../../kernels/index.js";
 import type { LowRankFactors } from "./low-rank.js";
 import { PANEL, Panels } from "./panels.js";
 import { BATCH, RowBatches, type RowSource } from "./row-batches.js";
@@ -18,10 +17,16 @@ export function decomposeExactly(
 
 /** Bytes that the decomposition takes of the memory of kernels. */
 export function exactKernelBytes({ rows, columns }: Pick<RowSource, "rows" | "columns">, rank: number): number {
-  const batch = BATCH * columns;
-  if (rows < columns) return 8 * (rows * columns + Math.max(batch + rows ** 2, rank * (rows + PANEL)));
-  return 8 * (batch + Math.max((columns * (columns + PANEL)) / 2 + PANEL * BATCH, rank * (columns + BATCH)));
+  const batch = 8 * BATCH * columns;
+  if (rows < columns) {
+    const most = Math.max(batch + 8 * rows ** 2, eigenBytes(rows), 8 * rank * (rows + PANEL));
+    return 8 * rows * columns + most;
+  }
+  return batch + Math.max(productsBytes(columns), eigenBytes(columns), 8 * rank * (columns + BATCH));
 }
+
+/** Bytes that `columnProducts` takes of the memory of kernels. */
+export const productsBytes = (columns: number) => 8 * ((columns * (columns + PANEL)) / 2 + PANEL * BATCH);
 
 const rootsOf = (values: Float64Array, rank: number) =>
   Array.from(values.subarray(0, rank), (gain) => Math.sqrt(Math.sqrt(gain)));
@@ -29,7 +34,7 @@ const rootsOf = (values: Float64Array, rank: number) =>
 function fromColumns(kernels: Kernels, matrix: RowSource, choose: (gains: Float64Array) => number): LowRankFactors {
   const { rows, columns } = matrix;
   const batches = new RowBatches(kernels, matrix);
-  const { values, vectors } = eigenvectors(columnProducts(kernels, batches, columns), columns);
+  const { values, vectors } = eigenvectors(columnProducts(kernels, batches, columns), columns, kernels);
   const rank = choose(values);
   const roots = rootsOf(values, rank);
   const right = new Float32Array(rank * columns);
@@ -51,7 +56,7 @@ function fromColumns(kernels: Kernels, matrix: RowSource, choose: (gains: Float6
 }
 
 /** A^T A [columns, columns] */
-function columnProducts(kernels: Kernels, batches: RowBatches, columns: number): Float64Array {
+export function columnProducts(kernels: Kernels, batches: RowBatches, columns: number): Float64Array {
   return kernels.borrow(() => {
     // Blocks [width of p, width of q] for panels p <= q.
     const blocks = Array.from({ length: batches.panels }, (_, p) =>
@@ -104,7 +109,7 @@ function fromRows(kernels: Kernels, matrix: RowSource, choose: (gains: Float64Ar
     all.addProducts(products, all);
     return kernels.doubles(products, rows * rows).slice();
   });
-  const { values, vectors } = eigenvectors(gram, rows);
+  const { values, vectors } = eigenvectors(gram, rows, kernels);
   const rank = choose(values);
   const roots = rootsOf(values, rank);
   const left = new Float32Array(rows * rank);
@@ -134,21 +139,44 @@ export interface Eigenvectors {
   readonly vectors: Float64Array;
 }
 
-/** @param gram a symmetric matrix [size, size] without negative eigenvalues */
-export function eigenvectors(gram: Float64Array, size: number): Eigenvectors {
-  // Loaded here, as few jobs need it, and at once, as jobs are synchronous.
-  const { EigenvalueDecomposition, Matrix } = createRequire(import.meta.url)("ml-matrix") as typeof import("ml-matrix");
-  const matrix = Matrix.from1DArray(size, size, gram as unknown as number[]);
-  const { realEigenvalues, eigenvectorMatrix } = new EigenvalueDecomposition(matrix, { assumeSymmetric: true });
-  const values = new Float64Array(size);
-  const vectors = new Float64Array(size * size);
-  for (let i = 0; i < size; i++) {
-    // ml-matrix has them in ascending order.
-    const from = size - 1 - i;
-    values[i] = Math.max(0, realEigenvalues[from] ?? 0);
-    for (let j = 0; j < size; j++) vectors[i * size + j] = eigenvectorMatrix.get(j, from);
+// Rotations that are applied together: what is turned is read once for all of them.
+const ROTATIONS_BYTES = 2 ** 20;
+
+const rotationsBytes = (size: number) => Math.max(16 * (size + 1), Math.min(ROTATIONS_BYTES, 16 * size ** 2));
+
+/** Bytes that eigenvectors take of the memory of kernels, but for a few. */
+export const eigenBytes = (size: number) => 8 * size ** 2 + 80 * size + rotationsBytes(size);
+
+/** @param gram a symmetric matrix [size, size] without negative eigenvalues; @param kernels in whose memory to compute; default: its own */
+export function eigenvectors(gram: Float64Array, size: number, kernels: Kernels = new Kernels()): Eigenvectors {
+  const [values, vectors] = [new Float64Array(size), new Float64Array(size * size)];
+  if (size === 0) return { values, vectors };
+  return kernels.borrow(() => {
+    const v = kernels.allocate(8 * size * size);
+    const [d, e, sums] = [kernels.allocate(8 * size), kernels.allocate(8 * size), kernels.allocate(32)];
+    const [panel, rotations] = [kernels.allocate(64 * size), kernels.allocate(rotationsBytes(size))];
+    kernels.doubles(v, size * size).set(gram);
+    kernels.wasm.tridiagonalize(v, d, e, size, sums);
+    kernels.wasm.solveTridiagonal(v, d, e, size, panel, rotations, rotationsBytes(size));
+    const found = kernels.doubles(d, size);
+    for (const [i, from] of ascending(found).reverse().entries()) {
+      values[i] = Math.max(0, found[from] as number);
+      vectors.set(kernels.doubles(v + 8 * from * size, size), i * size);
+    }
+    return { values, vectors };
+  });
+}
+
+/** The indices of numbers in ascending order; of equal ones as a sort by selection leaves them, which swaps the least with the first. */
+function ascending(numbers: Float64Array): number[] {
+  const order = Array.from(numbers.keys());
+  const at = (i: number) => numbers[order[i] as number] as number;
+  for (let i = 0; i < order.length - 1; i++) {
+    let least = i;
+    for (let j = i + 1; j < order.length; j++) if (at(j) < at(least)) least = j;
+    [order[i], order[least]] = [order[least] as number, order[i] as number];
   }
-  return { values, vectors };
+  return order;
 }
 
 /** Writes columns [rank, count], each divided by its root, to rows [at, at + count) of a matrix [rows, rank]. */

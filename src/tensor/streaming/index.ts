@@ -22,7 +22,7 @@ export {
   type Target,
 } from "./program.js";
 export { blockRowsFor, PURSUED } from "./pursuit.js";
-export { regress, regressionBytes, regressionKernelBytes } from "./regression.js";
+export { REGRESSION_MEMORY, regress } from "./regression.js";
 export { countFetched } from "./remote-ranges.js";
 export { concatenate, resultsByJob, totalDifferences, totalStatistics } from "./results.js";
 export { pairsOf } from "./row-statistics.js";
@@ -39,12 +39,14 @@ export { type Arithmetic, addArithmetic, onValues, type Seed, seedAt } from "./v
 export {
   added,
   decompose,
-  decompositionBytes,
   isSquare,
+  JOINED_MEMORY,
   joined,
   type MatrixRule,
   mean,
   product,
   productBytes,
+  turn,
+  VALUES_MEMORY,
   withValues,
 } from "./whole-matrix.js";

@@ -3,7 +3,7 @@
 
 import type { Kernels } from "../../kernels/index.js";
 import type { Random } from "../../kit/index.js";
-import { decomposeExactly, exactKernelBytes } from "./exact-decomposition.js";
+import { decomposeExactly, eigenBytes, exactKernelBytes } from "./exact-decomposition.js";
 import { PANEL } from "./panels.js";
 import { BATCH, type RowSource } from "./row-batches.js";
 import { Sketch } from "./sketch.js";
@@ -52,7 +52,8 @@ export function lowRankKernelBytes(matrix: Pick<RowSource, "rows" | "columns">, 
   const most = Math.min(rank, rows, columns);
   if (!isSketched(most, matrix)) return exactKernelBytes(matrix, most);
   const size = most + EXTRA;
-  return 8 * (2 * columns * size + BATCH * (columns + size) + Math.max(size ** 2, most * (size + PANEL)));
+  const held = 8 * (2 * columns * size + BATCH * (columns + size));
+  return held + Math.max(eigenBytes(size), 8 * most * (size + PANEL));
 }
 
 /** Approximates a matrix. The result depends on its values and the random numbers alone. */

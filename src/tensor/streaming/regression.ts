@@ -16,7 +16,10 @@ export function regressionKernelBytes({ rows, columns }: Size): number {
 }
 
 /** Bytes that `regress` needs beside its values. */
-export const regressionBytes = (size: Size) => regressionKernelBytes(size) + 8 * size.rows * size.columns;
+const regressionBytes = (size: Size) => regressionKernelBytes(size) + 8 * size.rows * size.columns;
+
+/** What a regression needs besides the values and one matrix. */
+export const REGRESSION_MEMORY = { bytes: regressionBytes, kernelBytes: regressionKernelBytes };
 
 /**
  * X with X sum(G_i) = sum(W_i G_i), where off-diagonal elements of each G_i count `scale` times. Inputs that no G_i has, or

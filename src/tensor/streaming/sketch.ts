@@ -87,7 +87,7 @@ export class Sketch {
       this.#v.addProducts(address, this.#z);
       return this.#kernels.doubles(address, size * size).slice();
     });
-    return eigenvectors(gram, size);
+    return eigenvectors(gram, size, this.#kernels);
   }
 
   /** The directions of the next pass. */

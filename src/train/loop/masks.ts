@@ -47,8 +47,13 @@ export async function measureMasks({ opened, changes, kept }: MaskPlan, signal?:
   const { sources } = opened;
   const id = "largest changes of the first run";
   const cut: CutMeasurement = {
-    ...{ kind: "cut", id, label: id, of: ["models[0]"], isExact: true },
-    ...{ values: changes.map(({ change }) => change), keep: kept },
+    kind: "cut",
+    id,
+    label: id,
+    of: ["models[0]"],
+    isExact: true,
+    values: changes.map(({ change }) => change),
+    keep: kept,
   };
   const measured = await measureAll([cut], sources, { signal });
   if ((measured.get(id) as readonly number[])[CUT.kept] === 0) {

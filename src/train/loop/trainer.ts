@@ -14,7 +14,7 @@ import { findState, type Progress, requireSameRun, restoreParameters, type State
 import { type BatchLoss, TrainableDecoder } from "./trainable.js";
 import { RUN_FILES, readTrainingLog, TrainingFolder } from "./training-folder.js";
 import type {
-  Json,
+  JsonValue,
   Rates,
   TrainingBatch,
   TrainingStream,
@@ -304,7 +304,7 @@ class Trainer {
     this.#progress = { ...this.#progress, logBytes: this.#parts.log.flush() };
     return {
       progress: this.#progress,
-      configuration: this.#parts.options.run as Json,
+      configuration: this.#parts.options.run as JsonValue,
       inputs: this.#parts.inputs,
       started: started && wallClock(started),
       parameters: this.#parts.optimizer.parameters.values(),

@@ -17,15 +17,15 @@ export interface TrainingBatch extends TokenBatch {
   readonly name: string;
 }
 
-export type Json = Progress["position"][number];
+export type JsonValue = Progress["position"][number];
 
 /** Endless batches, in an order that depends on the seed alone. */
 export interface BatchSource {
   readonly name: string;
   next(): TrainingBatch;
   /** JSON, for `seek`. */
-  position(): Json;
-  seek(position: Json): void;
+  position(): JsonValue;
+  seek(position: JsonValue): void;
 }
 
 /** A stream of batches, and the names of the tensors that it trains; undefined for all. */

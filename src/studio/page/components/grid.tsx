@@ -3,6 +3,8 @@ import type { ComponentChildren } from "preact";
 interface Props {
   readonly label: string;
   readonly head: readonly ComponentChildren[];
+  /** How the rows are sorted by each column. */
+  readonly sorts?: readonly ("ascending" | "descending" | "none" | undefined)[];
   /** Class of the table. */
   readonly name?: string;
   readonly caption?: ComponentChildren;
@@ -12,7 +14,7 @@ interface Props {
 }
 
 /** A table that scrolls where it is too wide. */
-export function Grid({ label, head, name = "numbers", caption, foot, children }: Props) {
+export function Grid({ label, head, sorts, name = "numbers", caption, foot, children }: Props) {
   return (
     <section class="scroll" tabIndex={0} aria-label={label}>
       <table class={name}>
@@ -20,7 +22,7 @@ export function Grid({ label, head, name = "numbers", caption, foot, children }:
         <thead>
           <tr>
             {head.map((cell, i) => (
-              <th scope="col" key={i}>
+              <th scope="col" key={i} aria-sort={sorts?.[i]}>
                 {cell}
               </th>
             ))}

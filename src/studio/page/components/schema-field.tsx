@@ -67,7 +67,12 @@ export function SchemaField({ field, models, value, set, error }: SchemaFieldPro
     <Field label={label} hint={hint} error={error}>
       {(attributes) => (
         <Typed
-          attributes={{ ...attributes, type: "text", class: "code", placeholder: preset }}
+          attributes={{
+            ...attributes,
+            ...(field.required ? { required: true } : { placeholder: preset }),
+            type: "text",
+            class: "code",
+          }}
           value={isName ? String(value ?? "") : lineOf(value)}
           onDone={(given) => set(isName && given !== "" ? given : readLine(given))}
         />

@@ -5,13 +5,13 @@ import { nameProblem } from "../names.js";
 import { Button, Dialog, Either } from "./basics.js";
 import { TextField } from "./inputs.js";
 
-interface Row {
+interface WrittenItem {
   readonly question: string;
   readonly answer: string;
   /** Wrong choices, one a line. */
   readonly wrong: string;
 }
-const EMPTY: Row = { question: "", answer: "", wrong: "" };
+const EMPTY: WrittenItem = { question: "", answer: "", wrong: "" };
 const linesOf = (text: string) => text.split("\n").flatMap((line) => line.trim() || []);
 
 interface Props {
@@ -23,11 +23,12 @@ interface Props {
 export function WriteTask({ onClose, onMade }: Props) {
   const [name, setName] = useState("my-task");
   const [hasChoices, setChoices] = useState(false);
-  const [rows, setRows] = useState<readonly Row[]>([EMPTY, EMPTY]);
+  const [rows, setRows] = useState<readonly WrittenItem[]>([EMPTY, EMPTY]);
   const [problem, setProblem] = useState<string>();
   const written = rows.filter(({ question }) => question.trim() !== "");
   const isWhole = written.every(({ answer, wrong }) => answer.trim() && (!hasChoices || linesOf(wrong).length > 0));
-  const set = (at: number, change: Partial<Row>) => setRows(rows.with(at, { ...(rows[at] ?? EMPTY), ...change }));
+  const set = (at: number, change: Partial<WrittenItem>) =>
+    setRows(rows.with(at, { ...(rows[at] ?? EMPTY), ...change }));
   const make = () => {
     const declared = hasChoices
       ? { answer: "choose", prompt: "{question}\nAnswer:", choices: "choices", correct: "{correct}" }
@@ -52,7 +53,7 @@ export function WriteTask({ onClose, onMade }: Props) {
       (error: Error) => setProblem(error.message),
     );
   };
-  const field = (at: number, key: keyof Row, label: string) => (
+  const field = (at: number, key: keyof WrittenItem, label: string) => (
     <textarea
       rows={2}
       {...{ maxLength: 20_000, "aria-label": `${label} ${at + 1}`, placeholder: label, value: rows[at]?.[key] ?? "" }}

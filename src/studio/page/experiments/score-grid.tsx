@@ -7,7 +7,7 @@ import { Interval, placesOf, type Scale, Ticks } from "../components/interval.js
 import { create } from "../recipe/recipe-store.js";
 import { attempt, settings } from "../store.js";
 
-type Row = Experiment["rows"][number];
+type ScoreRow = Experiment["rows"][number];
 
 export function ScoreGrid({ experiment }: { experiment: Experiment }) {
   const { tasks, rows, moreRows, intervals } = experiment;
@@ -66,7 +66,7 @@ export function ScoreGrid({ experiment }: { experiment: Experiment }) {
 }
 
 /** An expert of the project has its colour in every view, others that of the report; other rows have that of their kind. */
-function ownOf({ kind, label, own }: Row): string {
+function ownOf({ kind, label, own }: ScoreRow): string {
   if (own === null) return `kind-${kind}`;
   const at = (settings.value?.experts ?? []).findIndex(({ name }) => name === label);
   return ownClass(at < 0 ? own : at);
@@ -88,7 +88,7 @@ function Verdicts({ tasks }: Pick<Experiment, "tasks">) {
   );
 }
 
-function Cell({ cell, axis }: { cell: Row["cells"][number]; axis: Scale }) {
+function Cell({ cell, axis }: { cell: ScoreRow["cells"][number]; axis: Scale }) {
   if (cell === null) return <td class="soft">not asked</td>;
   if (cell === "waits") return <td class="soft waits">waits</td>;
   const below = [cell.low !== null && cell.interval, cell.range && `over models ${cell.range}`]
@@ -109,7 +109,7 @@ function Cell({ cell, axis }: { cell: Row["cells"][number]; axis: Scale }) {
 }
 
 /** Makes a recipe of the project of what a row was merged by. */
-function Open({ plan, row }: { plan: string; row: Row }) {
+function Open({ plan, row }: { plan: string; row: ScoreRow }) {
   const open = () =>
     attempt(async () => {
       const { text } = await call("experiment.recipe", { plan, id: row.recipe ?? "" });

@@ -57,7 +57,9 @@ function readPalette(): Palette {
   const style = getComputedStyle(document.documentElement);
   const token = (name: string) => style.getPropertyValue(`--${name}`).trim();
   return {
-    ...{ empty: token("raised"), ink: token("ink"), conflict: token("danger") },
+    empty: token("raised"),
+    ink: token("ink"),
+    conflict: token("danger"),
     expert: (at) => token(`expert-${accentOf(at)}`),
   };
 }

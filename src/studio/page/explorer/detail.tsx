@@ -148,11 +148,16 @@ function Bars({ name, cell, step, own }: BarsProps) {
   const x = (100 * step) / cell.above.length;
   const label = `Rows of ${name} by their change; ${cell.above[step]} of ${cell.rows} are above the threshold`;
   return (
-    <svg class={`bars ${own}`} viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
-      {bars}
-      <line class="at" x1={x} x2={x} y1="0" y2="24" />
-      <line class="ground" x1="0" x2="100" y1="23.5" y2="23.5" />
-    </svg>
+    <div>
+      <span class="about" aria-hidden="true">
+        <bdi>{name}</bdi>
+      </span>
+      <svg class={`bars ${own}`} viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
+        {bars}
+        <line class="at" x1={x} x2={x} y1="0" y2="24" />
+        <line class="ground" x1="0" x2="100" y1="23.5" y2="23.5" />
+      </svg>
+    </div>
   );
 }
 

@@ -24,7 +24,16 @@ export function Threshold({ data, names, steps, onSteps, own }: Props) {
         const most = Math.max(1, ...counts.slice(1));
         const y = (count: number) => HEIGHT - 2 - (HEIGHT - 4) * Math.min(1, count / most);
         const points = counts.map((count, i) => `${(100 * i) / (counts.length - 1)},${y(count).toFixed(1)}`).join(" ");
-        return <polyline key={data.experts[expert]} points={points} class={`line ${own(expert)}`} />;
+        // Told apart without colours, too.
+        const dashes = ["none", "7 4", "2 3"][expert % 3];
+        return (
+          <polyline
+            key={data.experts[expert]}
+            points={points}
+            class={`line ${own(expert)}`}
+            stroke-dasharray={dashes}
+          />
+        );
       }),
     [data, own],
   );

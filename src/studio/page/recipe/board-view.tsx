@@ -25,6 +25,8 @@ interface Props {
   /** Undefined where it only shows a suggestion. */
   readonly onChange: ((board: Board) => void) | undefined;
   readonly shareOf: ShareOf;
+  /** Whether whole layers of one model are all there is to choose. */
+  readonly isSimple?: boolean;
 }
 
 /** A cell: the outside is the row after the last layer. */
@@ -36,13 +38,17 @@ interface BoardPlace {
 
 /** Rows down and cells to the right. */
 const STEPS: Readonly<Record<string, readonly [down: number, right: number]>> = {
-  ...{ ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] },
-  ...{ Home: [-Number.MAX_VALUE, 0], End: [Number.MAX_VALUE, 0] },
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  Home: [-Number.MAX_VALUE, 0],
+  End: [Number.MAX_VALUE, 0],
 };
 
 const HALF_NAMES: Readonly<Record<Half, string>> = { attention: "attention", mlp: "MLP" };
 
-export function BoardView({ board, towers, onChange, shareOf }: Props) {
+export function BoardView({ board, towers, onChange, shareOf, isSimple = false }: Props) {
   const layers = board.rows.length;
   const [isSplit, setSplit] = useState(!board.rows.every(isWhole));
   const [adds, setAdds] = useState(false);
@@ -53,7 +59,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
   const isDragging = useRef(false);
   const [hovered, setHovered] = useState<BoardPlace | null>(null);
   /** Rows from the top. */
-  const rows = [...Array.from({ length: layers }, (_, i) => layers - 1 - i), layers];
+  const rows = [...Array.from({ length: layers }, (_, i) => layers - 1 - i), ...(isSimple ? [] : [layers])];
   const inLayers = (row: number) => (row === layers ? 0 : row);
 
   const halvesAt = ({ half }: BoardPlace): readonly Half[] => (isSplit ? [HALVES[half] as Half] : HALVES);
@@ -65,7 +71,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
   };
   const shown = anchor ? apply(anchor, cursor, adds) : board;
   const take = (to: BoardPlace, isAdding = adds) => {
-    onChange?.(apply(anchor ?? to, to, isAdding));
+    onChange?.(apply(anchor ?? to, to, isAdding && !isSimple));
     setAnchor(null);
   };
   const focus = (place: BoardPlace) => {
@@ -92,7 +98,9 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
     if (key !== undefined) setCursor(placeOfKey(key));
   };
   const placeOf = (event: PointerEvent): BoardPlace | undefined => {
-    const cell = document.elementFromPoint(event.clientX, event.clientY)?.closest<HTMLElement>("[data-place]");
+    // The board of the documentation is in a shadow root.
+    const root = grid.current?.getRootNode() as Document | ShadowRoot | undefined;
+    const cell = root?.elementFromPoint(event.clientX, event.clientY)?.closest<HTMLElement>("[data-place]");
     return cell ? placeOfKey(cell.dataset.place ?? "") : undefined;
   };
   const onPointerMove = (event: PointerEvent) => {
@@ -124,7 +132,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
 
   return (
     <div class="board">
-      {onChange ? (
+      {onChange && !isSimple ? (
         <div class="row">
           <Either label="What a click does" texts={["Take", "Average"]} value={adds} onChange={setAdds} />
           <Either label="What a row is" texts={["Layers", "Halves"]} value={isSplit} onChange={setSplit} />
@@ -188,7 +196,7 @@ export function BoardView({ board, towers, onChange, shareOf }: Props) {
           </div>
         ))}
       </div>
-      <p class="small soft numeric" role="status">
+      <p class="small soft numeric" role={isSimple ? undefined : "status"}>
         {describe(told.row, layers, isSplit ? HALVES[told.half] : undefined)}
         {towers.map(({ source, name }) => {
           const share = told.row === layers ? null : shareOf(source, told.row, isSplit ? HALVES[told.half] : undefined);

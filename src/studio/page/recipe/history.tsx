@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { askSame, type Evaluation, recipeSource } from "../../protocol/index.js";
-import { differenceOf } from "../../recipe/board.js";
+import { differenceInWords } from "../../recipe/board.js";
 import { call } from "../client.js";
 import { Button } from "../components/basics.js";
 import { Versions } from "../components/different.js";
@@ -96,7 +96,7 @@ const NAMES: [string, string] = ["the earlier version", "the later one"];
 /** Two versions: layers that differ, and scores on the same items. */
 function Compared({ later, earlier, boardOf }: ComparedProps) {
   const [before, after] = [boardOf(earlier.text), boardOf(later.text)];
-  const differing = before && after && differenceOf(before, after);
+  const difference = differenceInWords(before, after);
   const pairs = earlier.results.flatMap((first) =>
     first.tasks.flatMap((task) => {
       const isSame = (other: typeof task) => askSame(other, task);
@@ -116,9 +116,7 @@ function Compared({ later, earlier, boardOf }: ComparedProps) {
   );
   return (
     <section class="stack" aria-label="Two versions compared">
-      {differing === undefined ? null : (
-        <p>{differing === "" ? "Both have the same layers." : `They differ in ${differing}.`}</p>
-      )}
+      {difference === "" ? null : <p>{difference}</p>}
       {pairs.length === 0 ? <p class="soft">They were not scored on the same items.</p> : null}
       {verdicts?.map((verdict, i) => (
         <p class="verdict" key={i}>

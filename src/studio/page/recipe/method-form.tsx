@@ -87,8 +87,11 @@ function ModelList({ method, models, value, set }: ListProps) {
                   <Typed
                     key={field.name}
                     attributes={{
-                      ...{ type: "text", class: "code", "aria-label": `${field.name} of ${name}` },
-                      ...{ title: field.description, placeholder: field.name },
+                      type: "text",
+                      class: "code",
+                      "aria-label": `${field.name} of ${name}`,
+                      title: field.description,
+                      placeholder: field.name,
                     }}
                     value={lineOf(entry[field.name])}
                     onDone={(given) => {

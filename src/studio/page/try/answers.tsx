@@ -44,7 +44,7 @@ export function AnswersOf({ job, choices }: { job: Job; choices: readonly Choice
   return (
     <>
       <p class="asked">
-        <span class="label">Prompt</span> <bdi>{input.prompt.text}</bdi>
+        <span class="label">Prompt</span> <bdi>{input.prompts[0]}</bdi>
       </p>
       {hasChanged && job.state !== "running" ? (
         <Notice kind="caution" text="A model or recipe was changed since these answers. Ask again to update them." />

@@ -1,26 +1,22 @@
 // One prompt, several models, side by side, before anything is written.
 import { signal } from "@preact/signals";
-import type { JobInput } from "../../protocol/index.js";
-import { call } from "../client.js";
 import { Button, Either, Field, Form } from "../components/basics.js";
 import { Select, TextField } from "../components/inputs.js";
-import { SchemaField } from "../components/schema-field.js";
+import { type Values, VerbFields } from "../components/verb-fields.js";
 import { actionOf } from "../keys.js";
 import { startSaved } from "../recipe/recipe-store.js";
-import { attempt, change, choices, jobs, settings, useAnswer } from "../store.js";
+import { attempt, change, choices, jobs, settings } from "../store.js";
 import { AnswersOf } from "./answers.js";
-import { chosen, ModelList, RunnerFields, runner, runnerText } from "./choices.js";
+import { chosen, ModelList } from "./choices.js";
 
 /** What is typed; null until something is. */
 const typed = signal<string | null>(null);
 const system = signal("");
 const chat = signal(true);
-type Json = JobInput<"verb">["input"][string];
-
-/** Fields of the verb `generate`. */
-const options = signal<Readonly<Record<string, Json>>>({ maxNewTokens: 128 });
-/** Those that say how an answer is drawn. */
-const DRAWN = ["maxNewTokens", "temperature", "topK", "topP", "seed", "stop", "generationConfig"];
+/** Fields of the verb `generate`; several answers are to be read at once. */
+const fields = signal<Values>({ maxNewTokens: 128 });
+/** Those that are made of the models and the prompt. */
+const MADE = ["source", "prompts", "ids", "chat", "system"];
 
 async function ask(text: string): Promise<void> {
   await attempt(async () => {
@@ -31,14 +27,15 @@ async function ask(text: string): Promise<void> {
     const models = chosen.value.map(({ name, source }) => ({ name, source }));
     await startSaved({
       kind: "answer",
-      input: { models, prompt, chat: chat.value, ...options.value, runner: runner.value },
+      input: {
+        ...fields.value,
+        models,
+        prompts: [text],
+        chat: chat.value,
+        ...(chat.value && prompt.system !== undefined ? { system: prompt.system } : {}),
+      },
     });
   });
-}
-
-function setOption(name: string, value: unknown): void {
-  const { [name]: _, ...others } = options.value;
-  options.value = value === undefined ? others : { ...others, [name]: value as Json };
 }
 
 export function Ask() {
@@ -46,10 +43,6 @@ export function Ask() {
   const text = typed.value ?? prompts[0]?.text ?? "";
   const [shown] = jobs.value.filter(({ kind }) => kind === "answer");
   const count = chosen.value.length;
-  const verbs = useAnswer(() => call("verbs", {}), [])?.verbs ?? [];
-  const fields = (verbs.find((verb) => verb.name === "generate")?.fields ?? []).filter((one) =>
-    DRAWN.includes(one.name),
-  );
   const canAsk = shown?.state !== "running" && count > 0 && text !== "";
   return (
     <div class="stack">
@@ -92,24 +85,10 @@ export function Ask() {
             value={chat.value}
             onChange={(value) => (chat.value = value)}
           />
-          <details>
-            <summary>
-              Options <span class="small soft">{runnerText(runner.value)}</span>
-            </summary>
-            <div class="method-form">
-              <RunnerFields />
-              {chat.value ? (
-                <TextField label="System message" value={system.value} onChange={(value) => (system.value = value)} />
-              ) : null}
-              {fields.map((field) => (
-                <SchemaField
-                  key={field.name}
-                  {...{ field, models: [], value: options.value[field.name] }}
-                  set={(value) => setOption(field.name, value)}
-                />
-              ))}
-            </div>
-          </details>
+          {chat.value ? (
+            <TextField label="System message" value={system.value} onChange={(value) => (system.value = value)} />
+          ) : null}
+          <VerbFields verb="generate" made={MADE} values={fields.value} set={(values) => (fields.value = values)} />
           <Button
             text={`Ask ${count === 1 ? chosen.value[0]?.name : `${count} models`}`}
             type="submit"

@@ -1,24 +1,25 @@
 // Finished evaluations by what was asked: scores with their intervals, and two of them to compare.
 
 import { useState } from "preact/hooks";
-import { scoreAxis } from "../../../figures/scores.js";
 import { type Evaluation, recipeSource } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Form, ownClass } from "../components/basics.js";
-import { Grid, Own } from "../components/grid.js";
 import { Select } from "../components/inputs.js";
-import { Interval, placesOf, Ticks } from "../components/interval.js";
 import { timeText } from "../format.js";
-import { choices, project, settings, useAnswer } from "../store.js";
+import { type Choice, choices, settings, useAnswer } from "../store.js";
+import { Changed } from "./changed.js";
 import { Comparison } from "./comparison.js";
+import { Leaderboard } from "./leaderboard.js";
 import { ItemsByModels } from "./matrix.js";
 
 type Score = Evaluation["tasks"][number];
 /** A result of a model on one task. */
 export interface ResultRow extends Evaluation {
   readonly score: Score;
-  /** What the model is called in the project, else its source. */
+  /** What the model is called in the project, else the last part of its source. */
   readonly label: string;
+  /** What else tells it: its folder, or its configuration and experiment. */
+  readonly about: string;
   readonly accent: string;
   readonly isRecipe: boolean;
   /** Among the models of the project; those that it has no longer are after them. */
@@ -33,17 +34,39 @@ interface Group {
   readonly rows: readonly ResultRow[];
 }
 
+/** What a result is called. */
+function namesOf({ source, isEarlier, version, experiment }: Evaluation, known: Choice | undefined) {
+  if (experiment) {
+    const { entry, configuration, plan } = experiment;
+    return { label: entry, about: [configuration, plan].filter((part) => part !== "").join("; ") };
+  }
+  if (known)
+    return {
+      label: `${known.name}${isEarlier ? ` (${version === null ? "earlier version" : `version ${version}`})` : ""}`,
+      about: "",
+    };
+  const [label = source] = /[^/\\]+$/.exec(source) ?? [];
+  return { label, about: label === source ? "" : source };
+}
+
+/** A model of an experiment is that of the project that has its name. */
+const isOf = ({ source, experiment }: Evaluation, choice: Choice) =>
+  experiment ? !choice.isRecipe && choice.name === experiment.entry : choice.source === source;
+
 function groupsOf(all: readonly Evaluation[]): Group[] {
   const groups = new Map<string, ResultRow[]>();
   for (const one of all) {
-    const at = choices.value.findIndex(({ source }) => source === one.source);
+    const at = choices.value.findIndex((choice) => isOf(one, choice));
     const known = choices.value[at];
     for (const score of one.tasks) {
       const key = JSON.stringify([score.task, score.protocol, score.prompts, score.metric]);
-      const label = `${known?.name ?? one.source}${one.isEarlier ? " (earlier version)" : ""}`;
-      const { own = "base", isRecipe = false } = known ?? {};
-      const row = { ...one, score, label, accent: ownClass(own), isRecipe, place: known ? at : choices.value.length };
-      groups.set(key, [...(groups.get(key) ?? []), row]);
+      const before = groups.get(key) ?? [];
+      // An experiment asks the models of the project, too.
+      if (one.experiment && known && before.some(({ place, isEarlier }) => place === at && !isEarlier)) continue;
+      const { own = one.experiment ? "merge" : "base", isRecipe = (one.experiment && one.recipe) !== null } =
+        known ?? {};
+      const place = known ? at : choices.value.length;
+      groups.set(key, [...before, { ...one, ...namesOf(one, known), score, accent: ownClass(own), isRecipe, place }]);
     }
   }
   return [...groups].flatMap(([key, rows]) => {
@@ -55,11 +78,7 @@ function groupsOf(all: readonly Evaluation[]): Group[] {
   });
 }
 
-/** @param version changes when results may be new */
-export function Results({ version }: { version: string }) {
-  const all = useAnswer(() => call("evaluation.list", {}), [version, project.value]);
-  if (all === undefined) return null;
-  if (all.length === 0) return <p class="soft">Results appear here, and stay in the project's folder evaluations.</p>;
+export function Results({ all }: { all: readonly Evaluation[] }) {
   return (
     <>
       {groupsOf(all).map((group) => (
@@ -111,7 +130,7 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
         </p>
       </header>
       {finding ? <p class="verdict">{finding.text}</p> : null}
-      <ScoreTable label={`Scores on ${score.title}, ${score.items} items, ${score.protocol}`} rows={rows} />
+      <Leaderboard label={`Scores on ${score.title}, ${score.items} items, ${score.protocol}`} rows={rows} />
       {now.length > 1 ? (
         <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
           <summary>Items by models</summary>
@@ -125,6 +144,7 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
           <Button text="Compare item by item" type="submit" />
         </Form>
       ) : null}
+      {pair ? <Changed pair={pair} /> : null}
       {pair ? <Comparison key={pair.map(({ name }) => name).join("/")} pair={pair} task={score.task} /> : null}
     </section>
   );
@@ -135,55 +155,4 @@ function differenceOf(row: ResultRow, rows: readonly ResultRow[]): string {
   const others = rows.filter(({ name, label }) => name !== row.name && label === row.label);
   if (others.length === 0) return "";
   return others.some(({ runner }) => runner === row.runner) ? ` (${timeText(row.ended)})` : ` (${row.runner})`;
-}
-
-function ScoreTable({ label, rows }: { label: string; rows: readonly ResultRow[] }) {
-  const ends = rows.flatMap(({ score: { value, low, high } }) => [value, low, high].filter((one) => one !== null));
-  const { low, high, ticks } = scoreAxis(
-    ends.map((mean) => ({ mean })),
-    "share",
-  );
-  const [
-    {
-      score: { metric, unit },
-    } = { score: { metric: "", unit: "" } },
-  ] = rows;
-  const axis = { low, high, ticks: ticks.map((tick) => `${(100 * tick).toFixed(1).replace(/\.0$/, "")}${unit}`) };
-  return (
-    <Grid
-      label={label}
-      name="numbers scores"
-      head={["Model", "Score", "95% interval", `${metric}, with interval`, "Run by", "Finished"]}
-      foot={
-        <tfoot>
-          <tr>
-            <td colSpan={3} />
-            <td>
-              <Ticks places={placesOf(axis)} texts={axis.ticks} />
-            </td>
-            <td colSpan={2} />
-          </tr>
-        </tfoot>
-      }
-    >
-      {rows.map((row) => (
-        <tr key={row.name}>
-          <th scope="row">
-            <Own name={row.label} own={row.accent} />
-          </th>
-          <td>
-            <strong>{row.score.score}</strong>
-          </td>
-          <td>{row.score.interval}</td>
-          <td class={row.accent}>
-            <Interval score={row.score} axis={axis} />
-          </td>
-          <td class="text">{row.runner}</td>
-          <td class="text">
-            <time dateTime={new Date(row.ended).toISOString()}>{timeText(row.ended)}</time>
-          </td>
-        </tr>
-      ))}
-    </Grid>
-  );
 }

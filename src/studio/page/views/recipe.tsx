@@ -79,6 +79,8 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
   const value = isKnown || !before ? read : before.value;
   const board = isBroken && isSame ? before.board : made;
   latest.current = { name, value, board, plan: plan ?? before?.plan ?? null };
+  // Until the models are known, what a board or the fields take stays free.
+  const isWaiting = !board && latest.current.plan === null && (check?.problems.length ?? 0) === 0;
   const method = recipe.methods.value.find((one) => one.name === value?.method);
   const named = board ? allTowers(towers, board) : towers;
   const onKeyDown = (event: KeyboardEvent) => {
@@ -104,6 +106,8 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
           />
         ) : latest.current.plan ? (
           <p class="soft">This method decides what all {layers} layers take from its models; its fields say how.</p>
+        ) : isWaiting ? (
+          <p class="board-waits soft">Opening the models…</p>
         ) : null}
         {name === null ? null : (
           <>
@@ -112,7 +116,7 @@ function Opened({ towers, shareOf }: { towers: readonly Tower[]; shareOf: ShareO
           </>
         )}
         {method && value ? (
-          <details open={!board || (check?.problems.length ?? 0) > 0}>
+          <details open={!(board || isWaiting) || (check?.problems.length ?? 0) > 0}>
             <summary>Fields of {method.title}</summary>
             <p class="soft">{method.summary}</p>
             <MethodForm {...{ method, recipe: value, models: towers, problems: check?.problems ?? [] }} />

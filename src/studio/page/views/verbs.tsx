@@ -1,20 +1,19 @@
 // Every command that is a verb, with a form that its schema makes.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type Job, type JobInput, recipeSource, type VerbFound, type VerbReference } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, Cautions, Form } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
-import { SchemaField } from "../components/schema-field.js";
+import { useVerbs, type Values, VerbFields } from "../components/verb-fields.js";
 import { JobOutcome } from "../recipe/outcome.js";
 import { attempt, jobs, project, settings, useAnswer } from "../store.js";
 
 const isOf = (name: string) => (job: Job) => job.kind === "verb" && (job.input as JobInput<"verb">).verb === name;
 
 export function Verbs() {
-  const [verbs, setVerbs] = useState<readonly VerbReference[]>([]);
+  const verbs = useVerbs();
   const latest = jobs.value.find(({ kind }) => kind === "verb");
   const [chosen, choose] = useState((latest?.input as JobInput<"verb"> | undefined)?.verb);
-  useEffect(() => void attempt(async () => setVerbs((await call("verbs", {})).verbs)), []);
   const verb = verbs.find(({ name }) => name === chosen) ?? verbs[0];
   return (
     <section class="view">
@@ -40,7 +39,7 @@ function VerbForm({ verb }: { readonly verb: VerbReference }) {
   const { base = null, experts = [] } = settings.value ?? {};
   const job = jobs.value.find(isOf(verb.name));
   const before = (job?.input as JobInput<"verb"> | undefined)?.input ?? {};
-  const [input, setInput] = useState<Readonly<Record<string, unknown>>>(before);
+  const [input, setInput] = useState<Values>(before);
   const [isForced, force] = useState(false);
   const models = [
     ...(base === null ? [] : [{ name: "base", source: base }]),
@@ -49,27 +48,14 @@ function VerbForm({ verb }: { readonly verb: VerbReference }) {
   ];
   const isRunning = job?.state === "running";
   const start = (resume: boolean) => {
-    const given = Object.fromEntries(Object.entries(input).filter(([, value]) => value !== undefined));
     const how = { ...(verb.canReplace && isForced ? { force: true } : {}), ...(resume ? { resume } : {}) };
-    return attempt(() =>
-      call("job.start", {
-        kind: "verb",
-        input: { verb: verb.name, input: given as JobInput<"verb">["input"], ...how },
-      }),
-    );
+    return attempt(() => call("job.start", { kind: "verb", input: { verb: verb.name, input, ...how } }));
   };
   return (
     <>
       <p class="soft">{verb.description}</p>
-      <Form onSubmit={() => void start(false)}>
-        {verb.fields.map((field) => (
-          <SchemaField
-            key={field.name}
-            {...{ field, models }}
-            value={input[field.name]}
-            set={(value) => setInput((now) => ({ ...now, [field.name]: value }))}
-          />
-        ))}
+      <Form class="stack" onSubmit={() => void start(false)}>
+        <VerbFields {...{ verb: verb.name, values: input, set: setInput, models }} />
         {verb.canReplace ? (
           <label class="row">
             <input type="checkbox" checked={isForced} onChange={({ currentTarget }) => force(currentTarget.checked)} />

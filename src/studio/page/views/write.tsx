@@ -2,12 +2,13 @@
 
 import { useState } from "preact/hooks";
 import { LAYER_COUNTS } from "../../../merge/layer-owner.js";
-import { type Job, type JobInput, jobInputs, type Output, recipeSource } from "../../protocol/index.js";
+import { type Job, type JobInput, type Output, recipeSource } from "../../protocol/index.js";
 import { call } from "../client.js";
 import { Button, EmptyView, Form, Notice } from "../components/basics.js";
 import { Select } from "../components/inputs.js";
 import { addressOf, pixelsOf } from "../components/pixels.js";
 import { useTask } from "../components/task-fields.js";
+import { type Values, VerbFields } from "../components/verb-fields.js";
 import { runAndShow } from "../experiments/experiment-store.js";
 import {
   check,
@@ -15,7 +16,7 @@ import {
   problemText,
   recipeOfText,
   text as recipeText,
-  startSaved as start,
+  startSaved,
   unsaved,
 } from "../recipe/recipe-store.js";
 import {
@@ -34,7 +35,6 @@ import { addExpert, attempt, jobs, project, settings, useAnswer } from "../store
 
 const SERVED = "Next, serve it: clients of OpenAI reach it at http://127.0.0.1:8000/v1.";
 const RUN = "Next, run it in llama.cpp, which answers at http://127.0.0.1:8080.";
-const TYPES = jobInputs.export.shape.type.options;
 
 export function Write() {
   const { recipe = null } = settings.value ?? {};
@@ -79,30 +79,42 @@ export function Write() {
 
 const latestOf = (kind: Job["kind"], isIt: (input: unknown) => boolean): Job | undefined =>
   jobs.value.find((job) => job.kind === kind && isIt(job.input));
+/** Where a job wrote, as it was given. */
+const outOf = (job: Job | undefined) => (Object(job?.input) as { out?: string }).out ?? "";
 const isOf = (recipe: string) => (input: unknown) => (input as { recipe?: unknown }).recipe === recipe;
+
+/** Fields of a verb: those of the latest job but for the page's own, or others to begin with. */
+function useFields(start: Values, job: Job | undefined) {
+  const own = ["recipe", "resume", "force", "allowUnrelated"];
+  const before = Object.entries(Object(job?.input) as Values).filter(([name]) => !own.includes(name));
+  return useState<Values>(job ? Object.fromEntries(before) : start);
+}
+
+/** Writes what a job wrote again. */
+const againAs =
+  (job: Job | undefined) =>
+  (how: Again): Started =>
+    ({ kind: job?.kind, input: { ...Object(job?.input), ...how } }) as Started;
+
+/** Stages that have cards of their own, or that Try does. */
+const STAGES = ["eval", "limit", "export", "pushAnyway"];
+
 function Merge({ recipe }: { recipe: string }) {
   const job = latestOf("merge", isOf(recipe));
-  const before = job?.input as JobInput<"merge"> | undefined;
-  const [out, setOut] = useState(before?.out ?? `models/${recipe}`);
-  const input = ({ force = false, allowUnrelated = false }: Again): Started => ({
-    kind: "merge",
-    input: { recipe, out, resume: false, force, allowUnrelated },
-  });
+  const [fields, setFields] = useFields({ out: `models/${recipe}` }, job);
+  const out = String(fields.out ?? "");
   const path = pathOf(job);
-  // One refusal may follow another, so what was allowed stays allowed.
-  const again = (how: Again) =>
-    input({ force: before?.force ?? false, allowUnrelated: before?.allowUnrelated ?? false, ...how });
   return (
     <Way
       title="Merged model"
       text="A folder that transformers, vLLM and layergraft open."
       command={["merge", recipeSource(recipe), "--out", out]}
     >
-      <Form class="stack" onSubmit={() => void start(input({}))}>
-        {pathField("Folder", out, setOut, "Relative to the project.")}
+      <Form class="stack" onSubmit={() => void startSaved({ kind: "merge", input: { ...fields, out, recipe } })}>
+        <VerbFields verb="merge" made={["recipe", ...STAGES]} values={fields} set={setFields} />
         <Submit text="Write the model" class="primary" isBusy={job?.state === "running"} />
       </Form>
-      <Latest job={job} again={again} path={path} next={[SERVED, "layergraft", "serve", before?.out ?? out]}>
+      <Latest job={job} again={againAs(job)} path={path} next={[SERVED, "layergraft", "serve", outOf(job)]}>
         {path === undefined || settings.value?.experts.some(({ source }) => source === path) ? null : (
           <Button text="Add as a model" onClick={() => addExpert(path)} />
         )}
@@ -113,30 +125,27 @@ function Merge({ recipe }: { recipe: string }) {
 
 function Export({ recipe }: { recipe: string }) {
   const job = latestOf("export", isOf(recipe));
-  const before = job?.input as JobInput<"export"> | undefined;
-  const [type, setType] = useState<JobInput<"export">["type"]>(before?.type ?? "q4_k_m");
-  const [out, setOut] = useState(before?.out ?? `models/${recipe}.gguf`);
+  const [fields, setFields] = useFields({ type: "q4_k_m", out: `models/${recipe}.gguf` }, job);
+  const out = String(fields.out ?? "");
   const looked = useAnswer(() => call("recipe.exportable", { name: recipe }), [project.value]);
-  const input = ({ force = false }: Again): Started => ({
-    kind: "export",
-    input: { recipe, out, type, resume: false, force },
-  });
   return (
     <Way
       title="GGUF file"
       text="One file for llama.cpp, merged and quantised in one pass."
-      command={["export", recipeSource(recipe), "--type", type, "--out", out]}
+      command={["export", recipeSource(recipe), "--type", String(fields.type ?? "q8_0"), "--out", out]}
     >
-      <Form class="stack" onSubmit={() => void start(input({}))}>
-        {pathField("File", out, setOut, "Relative to the project.")}
-        <Select label="Encoding" value={type} options={TYPES} onChange={setType} />
+      <Form class="stack" onSubmit={() => void startSaved({ kind: "export", input: { ...fields, out, recipe } })}>
+        <VerbFields
+          {...{ verb: "export", made: ["source", "format"], values: fields, set: setFields }}
+          choices={looked ? { type: looked.types } : {}}
+        />
         <Submit
           text="Export"
           closed={looked === undefined ? "The recipe is being checked." : (looked.problem ?? undefined)}
           isBusy={job?.state === "running"}
         />
       </Form>
-      <Latest job={job} again={input} path={pathOf(job)} next={[RUN, "llama-server", "-m", before?.out ?? out]} />
+      <Latest job={job} again={againAs(job)} path={pathOf(job)} next={[RUN, "llama-server", "-m", outOf(job)]} />
     </Way>
   );
 }
@@ -144,31 +153,27 @@ function Export({ recipe }: { recipe: string }) {
 function Push({ recipe }: { recipe: string }) {
   const merged = latestOf("merge", isOf(recipe));
   const late = merged?.state === "done" ? expired(merged) : "Write the model first.";
-  const { out } = (merged?.input ?? {}) as { out?: string };
-  const folder = late === null ? out : undefined;
-  const latest = latestOf("push", (input) => (input as { folder?: unknown }).folder === folder);
+  const source = late === null ? outOf(merged) : undefined;
+  const latest = latestOf("push", (input) => (input as { source?: unknown }).source === source);
   // What was pushed before the model was written again is another one.
-  const pushed = (latest?.input as JobInput<"push"> | undefined)?.repository ?? "";
+  const pushed = (latest?.input as JobInput<"push"> | undefined)?.name ?? "";
   const job = latest && latest.started >= (merged?.ended ?? 0) ? latest : undefined;
-  const [repository, setRepository] = useState("");
-  const [isPrivate, setPrivate] = useState(true);
+  // What is public cannot be taken back.
+  const [fields, setFields] = useState<Values>({ private: true });
+  const words = [source ?? `models/${recipe}`, String(fields.name ?? "org/name")];
   return (
     <Way
       title="Hub"
       text="Pushes the merged model as one commit, with the token that huggingface_hub finds on this machine."
-      command={["push", folder ?? `models/${recipe}`, repository || "org/name", ...(isPrivate ? ["--private"] : [])]}
+      command={["push", ...words, ...(fields.private ? ["--private"] : [])]}
     >
       <Form
         class="stack"
         onSubmit={() => {
-          if (folder) void start({ kind: "push", input: { folder, repository, isPrivate } });
+          if (source) void startSaved({ kind: "push", input: { ...fields, source, name: String(fields.name ?? "") } });
         }}
       >
-        {pathField("Repository", repository, setRepository, "Such as org/name.")}
-        <label class="row">
-          <input {...{ type: "checkbox", checked: isPrivate, onChange: () => setPrivate(!isPrivate) }} />
-          Private
-        </label>
+        <VerbFields verb="push" made={["source", "dryRun"]} values={fields} set={setFields} />
         <Submit
           text="Push"
           closed={late !== null && (merged?.state === "done" ? `The written model cannot be pushed. ${late}` : late)}

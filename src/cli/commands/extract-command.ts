@@ -1,4 +1,0 @@
-import { extractVerb } from "../../verbs/shared/index.js";
-import { verbCommand } from "../shared/verb-command.js";
-
-export const add = verbCommand(extractVerb);

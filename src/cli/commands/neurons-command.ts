@@ -1,4 +1,0 @@
-import { neuronsVerb } from "../../verbs/shared/index.js";
-import { verbCommand } from "../shared/verb-command.js";
-
-export const add = verbCommand(neuronsVerb);

@@ -1,4 +1,0 @@
-import { pushVerb } from "../../verbs/shared/index.js";
-import { verbCommand } from "../shared/verb-command.js";
-
-export const add = verbCommand(pushVerb);

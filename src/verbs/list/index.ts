@@ -1,0 +1,4 @@
+// The list of verbs, without any of them loaded.
+
+export { type ListedVerb, listed, VERBS } from "../all.js";
+export type { Verb } from "../verb.js";
