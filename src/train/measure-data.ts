@@ -46,18 +46,18 @@ async function measureStream(run: Run, data: DataDeclaration, options: MeasureDa
   } = await prepareData({ ...options, seed, loss, heldOut, data: { ...data, sets } });
   const stream = new BatchStream({ examples, sequenceLength, batch, packing, seed, repeat });
   const read = stream.mixture.size;
-  const tokens = examples.sets.reduce(
-    (sum, one) => sum + one.examples.reduce((own, { ids }) => own + ids.length, 0),
-    0,
-  );
-  const all = examples.sets.reduce((sum, one) => sum + one.examples.length, 0);
+  // A pass has more or less of a set than its rows where sets have weights.
+  const tokens = examples.sets.reduce((sum, { examples: own }, i) => {
+    const mean = own.reduce((total, { ids }) => total + ids.length, 0) / Math.max(1, own.length);
+    return sum + (stream.mixture.shares[i] ?? 0) * mean;
+  }, 0);
   const isLeast = data.sets.some(({ limit = Number.POSITIVE_INFINITY }, i) => {
     return limit > MAX_ROWS && (counts[i]?.rows ?? 0) >= MAX_ROWS;
   });
   return {
     rows: read,
     isLeast,
-    tokensPerRow: tokens / Math.max(1, all),
+    tokensPerRow: tokens / Math.max(1, read),
     sequencesPerRow: stream.sequencesPerPass() / Math.max(1, read),
   };
 }

@@ -1,39 +1,57 @@
-// The questions of examples/miniature/label-free.js asked of SmolLM2 (README.md, "Without labels"):
+// The questions of examples/miniature/label-free.js asked of SmolLM2 (README.md, "Without labels") and of Gemma:
 //
-//   node label-free.js BASE MATH SPANISH FILE   in the folder of what data.js wrote; appends one line of JSON for each
-//       merge that FILE lacks
+//   node label-free.js BASE MATH EXPERT FILE [LANGUAGE]   in the folder of what data.js wrote; appends one line of JSON
+//       for each merge that FILE lacks. LANGUAGE is that of the expert: spanish, the default, or swahili
 //
 // examples/miniature/judge.js makes the tables of docs/results.md from these lines.
-import { resolve } from "node:path";
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { openEngine } from "#engine";
 import { bits, gridOf, likelihood, pairsOf, rowsOf, scoreMerges } from "../../miniature/measure.js";
 
 /** @typedef {import("../../miniature/measure.js").Engine} Engine */
 /** @typedef {import("../../miniature/measure.js").Merge} Merge */
-/** @typedef {{ english: string, spanish: string, options: string[], answer: number }} Problem */
+/** @typedef {"english" | "spanish" | "swahili"} Language */
+/** @typedef {Record<Language, string> & { options: string[], answer: number }} Problem */
 
-/** Problems that choose, of them prompts without labels; test problems of the grid and of other merges; texts in Spanish. */
+/** Problems that choose, of them prompts without labels; test problems of the grid and of other merges; texts. */
 const COUNTS = { choosing: 240, prompts: 100, test: 360, others: 100, texts: 16 };
 const BATCH = 16;
+
+/**
+ * Bottom and top layers that are chosen from, and the paper's default, by the layers of a model.
+ *
+ * @type {Record<number, { bottoms: number[], tops: number[], standard: [number, number] }>}
+ */
+const GRIDS = {
+  18: { bottoms: [1, 3, 5], tops: [1, 3], standard: [3, 1] },
+  30: { bottoms: [2, 5, 8], tops: [2, 5], standard: [5, 2] },
+};
 
 /** @param {string} base @param {string} math @param {string} language @returns {Merge[]} */
 function mergesOf(base, math, language) {
   const models = [math, language];
   const deltas = { models, base };
   const swap = { method: "swap", task: math, language };
-  const all = gridOf(swap, [2, 5, 8], [2, 5], [5, 2]);
+  const { num_hidden_layers: layers } = JSON.parse(readFileSync(join(base, "config.json"), "utf8"));
+  const grid = GRIDS[layers];
+  if (!grid) throw new Error(`${base} has ${layers} layers; there are grids for ${Object.keys(GRIDS).join(" and ")}`);
+  const [bottom, top] = grid.standard;
+  const all = gridOf(swap, grid.bottoms, grid.tops, grid.standard);
   /** @param {string} name @param {object} recipe */
   const add = (name, recipe) => all.push({ group: name.split(" ")[0] ?? "", name, recipe });
-  for (const [bottom, top] of [
-    [0, 2],
-    [5, 0],
-    [12, 12],
+  const most = Math.floor(0.4 * layers);
+  for (const [low, high] of [
+    [0, top],
+    [bottom, 0],
+    [most, most],
   ])
-    add(`swap ${bottom} ${top}`, { ...swap, bottom, top });
-  add("swap 5 2, outside language", { ...swap, bottom: 5, top: 2, outside: "language" });
-  add("reverse 5 2", { ...swap, task: language, language: math, bottom: 5, top: 2 });
-  add("into base 5 2", { ...swap, task: base, bottom: 5, top: 2 });
-  for (const seed of [0, 1]) add(`random ${seed}`, { method: "shuffle", models, layers: 7, seed });
+    add(`swap ${low} ${high}`, { ...swap, bottom: low, top: high });
+  const [at, placed] = [`${bottom} ${top}`, { bottom, top }];
+  add(`swap ${at}, outside language`, { ...swap, ...placed, outside: "language" });
+  add(`reverse ${at}`, { ...swap, ...placed, task: language, language: math });
+  add(`into base ${at}`, { ...swap, ...placed, task: base });
+  for (const seed of [0, 1]) add(`random ${seed}`, { method: "shuffle", models, layers: bottom + top, seed });
   for (const lambda of [0.5, 1]) add(`task arithmetic ${lambda}`, { method: "task_arithmetic", ...deltas, lambda });
   for (const density of [0.2, 0.5]) add(`ties ${density}`, { method: "ties", ...deltas, density });
   for (const share of [0.25, 0.5]) {
@@ -52,7 +70,7 @@ const mean = (list) => list.reduce((sum, one) => sum + one, 0) / list.length;
 
 /**
  * Of each problem: the choice, its log-likelihood for a token, and the entropy of the four, in nats.
- * @param {Engine} engine @param {readonly Problem[]} problems @param {"spanish" | "english"} language
+ * @param {Engine} engine @param {readonly Problem[]} problems @param {Language} language
  */
 async function answer(engine, problems, language) {
   const rows = problems.flatMap((one) =>
@@ -73,28 +91,28 @@ async function answer(engine, problems, language) {
   });
 }
 
-/** @param {string} base @param {string} math @param {string} language @param {string} file */
-async function score(base, math, language, file) {
+/** @param {string} base @param {string} math @param {string} expert @param {string} file @param {Language} language */
+async function score(base, math, expert, file, language) {
   /** @type {Problem[]} */
-  const problems = rowsOf("spanish-problems.jsonl");
+  const problems = rowsOf(`${language}-problems.jsonl`);
   const choosing = problems.slice(0, COUNTS.choosing);
   const prompts = choosing.slice(0, COUNTS.prompts);
   const test = problems.slice(COUNTS.choosing, COUNTS.choosing + COUNTS.test);
   /** @type {{ text: string }[]} */
-  const texts = rowsOf("spanish.jsonl").slice(-COUNTS.texts);
+  const texts = rowsOf(`${language}.jsonl`).slice(-COUNTS.texts);
   const right = (/** @type {{ choice: number }[]} */ answers, /** @type {readonly Problem[]} */ asked) =>
     bits(answers.map(({ choice }, i) => choice === asked[i]?.answer));
   const choices = (/** @type {{ choice: number }[]} */ answers) => answers.map(({ choice }) => choice);
-  const expert = await openEngine(math, { threads: 1 });
-  const taught = choices(await answer(expert, prompts, "english"));
-  await expert.close();
-  const pair = { base, math, language, on: prompts.map(({ spanish }) => spanish), chance: 0.25 };
-  await scoreMerges(file, pair, mergesOf(base, math, language), async (engine, { group }) => {
+  const teacher = await openEngine(math, { threads: 1 });
+  const taught = choices(await answer(teacher, prompts, "english"));
+  await teacher.close();
+  const pair = { base, math, language: expert, on: prompts.map((one) => one[language]), chance: 0.25 };
+  await scoreMerges(file, pair, mergesOf(base, math, expert), async (engine, { group }) => {
     if (group !== "grid") {
       const asked = test.slice(0, COUNTS.others);
-      return { test: right(await answer(engine, asked, "spanish"), asked) };
+      return { test: right(await answer(engine, asked, language), asked) };
     }
-    const answers = await answer(engine, choosing, "spanish");
+    const answers = await answer(engine, choosing, language);
     const unlabelled = answers.slice(0, COUNTS.prompts);
     const english = await answer(engine, prompts, "english");
     const solutions = prompts.map(({ english: question, options, answer: at }) => ({
@@ -103,7 +121,7 @@ async function score(base, math, language, file) {
     }));
     const read = await Promise.all(texts.map(({ text }) => engine.encode(text)));
     return {
-      test: right(await answer(engine, test, "spanish"), test),
+      test: right(await answer(engine, test, language), test),
       choosing: right(answers, choosing),
       answers: choices(unlabelled),
       english: choices(english),
@@ -120,5 +138,6 @@ async function score(base, math, language, file) {
   });
 }
 
-const [, , ...given] = process.argv;
-await score(.../** @type {[string, string, string, string]} */ (given.map((one) => resolve(one))));
+const [, , base, math, expert, file, language = "spanish"] = process.argv;
+const [at, task, other, to] = /** @type {string[]} */ ([base, math, expert, file]).map((one) => resolve(one));
+await score(at ?? "", task ?? "", other ?? "", to ?? "", /** @type {Language} */ (language));

@@ -1,4 +1,4 @@
-"""Scores texts with transformers, on a GPU where there is one: python3 score.py MODEL PORT. gpu.yaml starts it for each model."""
+"""Scores and writes texts with transformers, on a GPU where there is one: python3 score.py MODEL PORT. Plans start it for each model."""
 import json
 import queue
 import sys
@@ -33,30 +33,62 @@ def score(prompts, count):
         yield own[i][: len(prompt) - 1], places
 
 
+@torch.inference_mode()
+def write(prompts, most):
+    """The likeliest tokens after each prompt, at most so many; the token that ends a text is the last."""
+    longest = max(map(len, prompts))
+    # What is filled up comes before the prompts, and is not attended to.
+    ids = [[*[0] * (longest - len(prompt)), *prompt] for prompt in prompts]
+    seen = [[*[0] * (longest - len(prompt)), *[1] * len(prompt)] for prompt in prompts]
+    settings = {"max_new_tokens": most, "do_sample": False, "pad_token_id": tokenizer.eos_token_id}
+    found = model.generate(torch.tensor(ids, device=DEVICE), attention_mask=torch.tensor(seen, device=DEVICE), **settings)
+    for row in found[:, longest:].tolist():
+        end = tokenizer.eos_token_id
+        yield row[: row.index(end) + 1] if end in row else row
+
+
 def work():
-    """Scores what waits, together."""
+    """Scores what waits together, then writes what waits."""
     while True:
         batch = [waiting.get()]
         while len(batch) < MOST_AT_ONCE and not waiting.empty():
             batch.append(waiting.get())
-        try:
-            scores = score([prompt for prompt, _count, _future in batch], max(count for _prompt, count, _future in batch))
-            for (_prompt, _count, future), found in zip(batch, scores):
-                future.set_result(found)
-        except Exception as error:
-            for _prompt, _count, future in batch:
-                future.set_exception(error)
+        for run, own in (score, [one for one in batch if one[0] is score]), (write, [one for one in batch if one[0] is write]):
+            if not own:
+                continue
+            try:
+                found = run([prompt for _run, prompt, _count, _future in own], max(count for _run, _prompt, count, _future in own))
+                for (_run, _prompt, count, future), result in zip(own, found):
+                    future.set_result(result[:count] if run is write else result)
+            except Exception as error:
+                for _run, _prompt, _count, future in own:
+                    future.set_exception(error)
+
+
+def ask(run, prompt, count):
+    future = Future()
+    waiting.put((run, prompt, count, future))
+    return future.result()
 
 
 def complete(request):
-    """An answer in the form of OpenAI's completions, with one new token: the likeliest."""
-    if request.get("max_tokens", 1) > 1:
-        raise ValueError("this server scores texts and writes none")
-    prompt, count = request["prompt"], request.get("logprobs", 1)
+    """An answer in the form of OpenAI's completions: the likeliest tokens, or with one new token also log-probabilities."""
+    prompt, count, most = request["prompt"], request.get("logprobs") or 1, request.get("max_tokens", 1)
     ids = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
-    future = Future()
-    waiting.put((ids, count, future))
-    own, places = future.result()
+    if most > 1:
+        if request.get("temperature", 1) > 0:
+            raise ValueError("this server takes the likeliest tokens: set temperature to 0")
+        tokens = ask(write, ids, most)
+        whole = tokenizer.decode(tokens, skip_special_tokens=True)
+        stops = request.get("stop") or []
+        stops = [stops] if isinstance(stops, str) else stops
+        text = whole[: min([whole.index(stop) for stop in stops if stop in whole], default=len(whole))]
+        is_whole = text != whole or tokenizer.eos_token_id in tokens
+        return {
+            "choices": [{"text": text, "finish_reason": "stop" if is_whole else "length"}],
+            "usage": {"prompt_tokens": len(ids), "completion_tokens": len(tokens)},
+        }
+    own, places = ask(score, ids, count)
     named = [{tokenizer.decode(token): value for token, value in reversed(place[:count])} for place in places]
     token, value = places[-1][0]
     shown = [*ids, token] if request.get("echo") else [token]

@@ -119,6 +119,18 @@ describe("a step that was stopped", () => {
     }
   });
 
+  it("counts the seconds of all attempts", async () => {
+    await prepare("model");
+    await stopMidway();
+    const worked = join(folder, "worked.txt");
+    expect(Number(readFileSync(worked, "utf8"))).toBeGreaterThan(0);
+    // Of an attempt that was killed, what it left last.
+    writeFileSync(worked, "1000.5");
+    const { seconds = 0 } = await runStepFolder(folder);
+    expect(seconds).toBeGreaterThan(1000.5);
+    expect(seconds).toBeLessThan(2000);
+  });
+
   it("restarts if it was begun with other settings", async () => {
     await prepare("model");
     await stopMidway();

@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { plainFigures } from "../../figures/index.js";
@@ -75,13 +75,52 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
       note,
       checkInputs: checkAfter,
     };
-    const began = performance.now();
-    const made = await runKind(step, context);
-    const result = { ...made, seconds: (performance.now() - began) / 1000, ...notes.result() };
-    await writeResult(folder, result);
-    return result;
+    const clock = new WorkClock(folder);
+    try {
+      const made = await runKind(step, context);
+      const result = { ...made, seconds: clock.seconds(), ...notes.result() };
+      await writeResult(folder, result);
+      return result;
+    } finally {
+      clock.stop();
+    }
   } finally {
     await own.close();
+  }
+}
+
+/** Milliseconds between what a killed attempt leaves of its duration. */
+const CLOCK_INTERVAL = 5000;
+
+/** Seconds of work on a step, with those of attempts that were interrupted: what is left to a resumed one says little. */
+class WorkClock {
+  readonly #file: string;
+  readonly #before: number;
+  readonly #began = performance.now();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(folder: string) {
+    this.#file = join(folder, STEP_FILES.worked);
+    const before = existsSync(this.#file) ? Number(readFileSync(this.#file, "utf8")) : 0;
+    this.#before = Number.isFinite(before) ? before : 0;
+    this.#timer = setInterval(() => this.#save(), CLOCK_INTERVAL).unref();
+  }
+
+  seconds(): number {
+    return this.#before + (performance.now() - this.#began) / 1000;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#save();
+  }
+
+  #save(): void {
+    try {
+      writeFileSync(this.#file, this.seconds().toFixed(1));
+    } catch {
+      // A disk that is full fails the step itself.
+    }
   }
 }
 

@@ -25,7 +25,7 @@ export type StepState =
   | { readonly state: "pending"; readonly reason?: string }
   | { readonly state: "running"; readonly since: string; readonly runner: StepRunnerId }
   | { readonly state: "failed"; readonly reason: string }
-  /** `seconds`: duration of the step; 0 of results from earlier versions. */
+  /** `seconds`: duration of the step, in all attempts; 0 of results from earlier versions. */
   | { readonly state: "done"; readonly seconds: number };
 
 /** How the last attempt went; undefined if there was none, or the file is damaged. */
@@ -62,7 +62,13 @@ export interface StepSettings {
   readonly started?: string;
 }
 
-export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json", notes: "notes.txt" } as const;
+export const STEP_FILES = {
+  order: "step.json",
+  log: "log.txt",
+  exit: "exit.json",
+  notes: "notes.txt",
+  worked: "worked.txt",
+} as const;
 
 /** Replaces the identities in a source by folders. */
 export function withFolders(source: ModelSource, folders: Readonly<Record<string, string>>): ModelSource {
