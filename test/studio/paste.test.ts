@@ -55,9 +55,14 @@ describeInBrowser("pasted paths", () => {
     }`);
     await dialog.getByText("Added 2 models.").waitFor();
     await dialog.getByText("added", { exact: true }).nth(1).waitFor();
-    // The same again adds none; a folder of models is listed.
+    // The same again adds none; a folder of models is listed. A slow machine answers at once, too.
+    let goOn = () => {};
+    const held = new Promise<void>((resolve) => (goOn = resolve));
+    await page.route("**/api/browse", async (route) => held.then(() => route.continue()), { times: 1 });
     await field.fill(`"${paths[0]}"`);
     await field.press("Enter");
+    await dialog.getByText(`Opening ${paths[0]}…`).waitFor();
+    goOn();
     await dialog.getByText(`Added ${paths[0]}.`).waitFor();
     await field.fill(at("project"));
     await field.press("Enter");

@@ -99,14 +99,16 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
   const [first, setFirst] = useState<string | null>(null);
   const [second, setSecond] = useState<string | null>(null);
   // Whether the open recipe, or another one, beats all else is what one wants to know.
-  const wanted = now.find(({ source }) => source === open) ?? now.find(({ isRecipe }) => isRecipe) ?? now.at(-1);
+  const own = now.filter(({ experiment }) => experiment === null);
+  const wanted = own.find(({ source }) => source === open) ?? own.find(({ isRecipe }) => isRecipe) ?? now.at(-1);
+  const isAsked = wanted?.isRecipe === true && wanted.experiment === null;
   const alike = now.filter((row) => row !== wanted && row.runner === wanted?.runner);
   const finding = useAnswer(
-    () => (wanted?.isRecipe ? call("evaluation.finding", { result: wanted.name, task: score.task }) : undefined),
+    () => (isAsked ? call("evaluation.finding", { result: wanted.name, task: score.task }) : undefined),
     [wanted?.name, rows.length],
   );
   const [highest] = alike.toSorted((a, b) => (b.score.value ?? 0) - (a.score.value ?? 0));
-  const best = alike.find(({ name }) => name === finding?.alternative) ?? highest;
+  const best = rows.find(({ name }) => name === finding?.alternative) ?? highest;
   const one = rows.find(({ name }) => name === first) ?? best ?? rows.find((row) => row !== wanted);
   const rest = rows.filter((row) => row !== one);
   const other = rest.find(({ name }) => name === second) ?? (wanted === one ? rest[0] : wanted);
@@ -130,6 +132,7 @@ function ResultGroup({ group: { score, rows } }: { group: Group }) {
         </p>
       </header>
       {finding ? <p class="verdict">{finding.text}</p> : null}
+      {isAsked && finding === undefined ? <p class="verdict waits soft">Comparing it with all others…</p> : null}
       <Leaderboard label={`Scores on ${score.title}, ${score.items} items, ${score.protocol}`} rows={rows} />
       {now.length > 1 ? (
         <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>

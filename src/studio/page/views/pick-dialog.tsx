@@ -61,10 +61,13 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
   const take = async (paths: readonly string[]) => {
     const request = ++requests.current;
     const edit = edits.current;
+    // At once: the answer of a busy machine may take a second.
+    setTaken(paths.length === 1 ? `Opening ${paths[0]}…` : `Opening ${paths.length} models…`);
     const found = await Promise.all(
       paths.map((one) => call("browse", { folder: one }).catch((error: Error) => (isName(one) ? one : error))),
     );
     if (request !== requests.current) return;
+    setTaken("");
     let of = what === "base" ? null : base;
     const sources: string[] = [];
     for (const one of found) {
