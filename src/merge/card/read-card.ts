@@ -109,15 +109,17 @@ interface Block {
   readonly text: string;
 }
 
-const FENCE = /^([ \t>]*)(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
+/** Each part is taken once, so a long line of a stranger's card costs no more than its length. */
+const FENCE = /^([ \t>]*)(`{3,}|~{3,})([^]*)$/;
 /** Languages of blocks that may be recipes. */
 const LANGUAGES = ["", "yaml", "yml", "json", "text", "txt", "plaintext"];
 /** A key that every mergekit configuration or recipe has at its left edge. */
 const RECIPE = /^["']?(merge_method|method|slices|models|modules|experts|layer_slices)["']?[ \t]*:|^\{/m;
 
-/** Code blocks that look like recipes. */
+/** Code blocks that look like recipes, and that a reader of the card sees: not those in a comment. */
 function blocksOf(lines: readonly string[]): Block[] {
   const blocks: Block[] = [];
+  let isHidden = false;
   let open:
     | {
         readonly line: number;
@@ -128,8 +130,14 @@ function blocksOf(lines: readonly string[]): Block[] {
       }
     | undefined;
   for (const [i, line] of lines.entries()) {
-    const [, margin = "", fence = "", language = ""] = FENCE.exec(line) ?? [];
+    const [, margin = "", marks = "", rest = ""] = FENCE.exec(line) ?? [];
+    const fence = rest.includes("`") ? "" : marks;
+    const [language = ""] = rest.trim().split(/\s/, 1);
     if (!open) {
+      if (isHidden || line.trimStart().startsWith("<!--")) {
+        isHidden = !line.includes("-->");
+        continue;
+      }
       if (fence !== "") open = { line: i + 1, margin, fence, language, text: [] };
       continue;
     }
