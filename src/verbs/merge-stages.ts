@@ -5,9 +5,9 @@ import { join, resolve } from "node:path";
 import { compareFinding } from "../evaluate/findings/index.js";
 import { compareResults, comparisonNotes, loadTasks, type ResultsComparison } from "../evaluate/index.js";
 import type { Task } from "../evaluate/tasks/index.js";
-import type { FileType } from "../export/index.js";
+import type { ExportPlan, FileType } from "../export/index.js";
 import { findingText } from "../figures/index.js";
-import { exists } from "../kit/files/index.js";
+import { exists, withFile } from "../kit/files/index.js";
 import { OutputError, usageError } from "../kit/index.js";
 import { formatBytes, plural } from "../kit/printing/index.js";
 import type { PlanSource } from "../merge/index.js";
@@ -191,11 +191,8 @@ function verdictsOf({ tasks }: ResultsComparison, names: readonly string[], hasS
 async function exportTo(file: string, source: string, type: FileType, controls: Controls<never, never>) {
   const { threads, memory, signal, force, onProgress } = controls;
   const plan = await planExport({ source, format: "gguf", type }, { hub: controls.hub });
-  const there = await stat(file).catch(() => undefined);
-  const merged = await stat(join(source, "config.json"));
-  // An export of this merge is younger than it, and as large.
-  const isDone = !force && there?.size === plan.bytes && there.mtimeMs >= merged.mtimeMs;
-  if (isDone) return { result: { out: file, type, bytes: plan.bytes }, notes: plan.notes, warnings: [] };
+  if (!force && (await isExport(file, source, plan)))
+    return { result: { out: file, type, bytes: plan.bytes }, notes: plan.notes, warnings: [] };
   const options = {
     threads,
     memory,
@@ -206,4 +203,20 @@ async function exportTo(file: string, source: string, type: FileType, controls: 
   };
   const { bytes, notes, warnings } = await exportModel({ source, out: file, type }, options);
   return { result: { out: file, type, bytes }, notes, warnings };
+}
+
+/** Whether a file is this export of this merge: younger than the merge, and of the same header and size. */
+export async function isExport(
+  file: string,
+  merge: string,
+  { bytes, header = new Uint8Array() }: Pick<ExportPlan, "bytes" | "header">,
+): Promise<boolean> {
+  const there = await stat(file).catch(() => undefined);
+  const merged = await stat(join(merge, "config.json"));
+  if (!there?.isFile() || there.size !== bytes || there.mtimeMs < merged.mtimeMs) return false;
+  return withFile(file, "r", async (handle) => {
+    const begin = Buffer.alloc(header.length);
+    await handle.read(begin, 0, begin.length, 0);
+    return begin.equals(header);
+  });
 }
