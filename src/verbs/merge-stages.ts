@@ -1,9 +1,9 @@
 // What follows a merge: it is evaluated beside the models that it is of, and exported. What can be refused is refused before the
 // merge is written; what is there of an earlier call is kept.
-import { rm, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { compareFinding } from "../evaluate/findings/index.js";
-import { compareResults, comparisonNotes, loadTasks, type ResultsComparison } from "../evaluate/index.js";
+import { compareResults, comparisonNotes, loadTasks, ResultFolder, type ResultsComparison } from "../evaluate/index.js";
 import type { Task } from "../evaluate/tasks/index.js";
 import type { ExportPlan, FileType } from "../export/index.js";
 import { findingText } from "../figures/index.js";
@@ -76,6 +76,7 @@ export async function prepareStages(
     const program = tasks.find(({ executes }) => executes);
     if (program)
       throw usageError(`${program.name} executes programs that the models write. Evaluate on it with layergraft eval.`);
+    for (const id of [MERGE, ...parents.map((one) => one.id)]) await ResultFolder.check(placeOf(out, id), true);
     const loaded = await loadTasks(tasks, { data: taskData(undefined, onNote), limit, signal });
     await chooseFor(plan, { hub, signal }, {});
     const items = loaded.map(({ task, items }) => `${task.name} (${plural(items.length, "item")})`);
@@ -101,6 +102,8 @@ export async function prepareStages(
   };
 }
 
+const placeOf = (out: string, id: string) => join(`${out}.eval`, id);
+
 async function evaluated(
   parents: readonly PlanSource[],
   tasks: readonly Task[],
@@ -110,7 +113,7 @@ async function evaluated(
   { hub, signal, folder, onNote, onProgress }: Controls<never, never>,
 ): Promise<MergeEvaluation> {
   const models = [{ id: MERGE, source: out }, ...parents.map((one) => ({ id: one.id, source: referenceOf(one) }))];
-  const place = (id: string) => join(`${out}.eval`, id);
+  const place = (id: string) => placeOf(out, id);
   const results: MergeEvaluation["models"][number][] = [];
   for (const { id, source } of models) {
     const report = onProgress as Controls["onProgress"];
@@ -151,7 +154,7 @@ async function resumeOrRestart(work: () => Promise<EvaluateResult>, folder: stri
     return await work();
   } catch (error) {
     if (!(error instanceof OutputError && error.where.field === "settings")) throw error;
-    await rm(folder, { recursive: true, force: true });
+    await ResultFolder.remove(folder);
     return work();
   }
 }
