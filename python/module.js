@@ -39,6 +39,7 @@ const quote = (text) => JSON.stringify(text);
 function typeOf(schema, name, classes) {
   const { const: only, enum: values, anyOf, oneOf, type, items, title, properties, additionalProperties } = schema;
   if (title === "source") return "Source";
+  if (type === "string" && (title === "folder" || title === "file")) return "str | PathLike[str]";
   if (only !== undefined) return literal([only]);
   if (Array.isArray(values)) return literal(values);
   const variants = anyOf ?? oneOf;
@@ -208,11 +209,12 @@ export async function pythonModule() {
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from ._call import OnProgress, Result, call, stream
 
-Source: TypeAlias = "str | Mapping[str, Any]"
+Source: TypeAlias = "str | PathLike[str] | Mapping[str, Any]"
 """A folder, FOLDER+ADAPTER, the name of a model on the hub, or a recipe."""
 
 
@@ -255,7 +257,7 @@ function errorClasses({ LayergraftError, ...library }) {
 }
 
 /** Types of options, by those of their fields. */
-const OPTION_TYPES = { "whole number": "int", "true or false": "bool", folder: "str" };
+const OPTION_TYPES = { "whole number": "int", "true or false": "bool", folder: "str | PathLike[str]" };
 
 /** @param {any} verb @param {Schema} schema @param {any} symbol @param {Results} results @param {Map<string, string>} inputs @param {any} known options by their names */
 function functionOf(verb, { properties, required = [] }, symbol, results, inputs, known) {

@@ -48,6 +48,19 @@ test("a verb gives what its function gives, with its progress", async () => {
   expect(called?.equals(written as Buffer)).toBe(true);
 });
 
+test("options of other types are refused by name", async () => {
+  const options = { threads: "four", memory: -1, force: "no", resume: true, folder: 3 };
+  const { status, last } = await call({ verb: "extract", input: {}, options, progress: false });
+  expect({ status, error: last?.error }).toMatchObject({ status: 1, error: { name: "RecipeError", code: "recipe" } });
+  const { message } = (last as { error: { message: string } }).error;
+  expect([...message.matchAll(/- (\w+):/g)].map(([, field]) => field)).toEqual([
+    "folder",
+    "threads",
+    "memory",
+    "force",
+  ]);
+});
+
 test("a verb that streams sends the parts of its answer, and others refuse to", async () => {
   const source = await writeScripted(join(folder, "scripted"), { c: "x", x: "ab", ab: "!" }, { template: false });
   const input = { source, prompts: ["c"], backend: "engine", maxNewTokens: 4, stop: ["!"] };

@@ -263,6 +263,15 @@ describe("a card", () => {
     expect(cardSentences(found)[1]).toBe("With org/other as the base, the recipe gives all compared tensors.");
   });
 
+  it("4: of a base that is a folder, which must be there", async () => {
+    await publish("other-folder", onBase("org/other"), carded(onBase("org/base")));
+    const found = await check("other-folder", { bases: [at("org/other")] });
+    expect(found.better).toMatchObject({ what: "base", names: [at("org/other")] });
+    expect(found.better?.given).toBe(found.better?.of);
+    const nowhere = { model: "me/other-folder", bases: ["nowhere/at/all"] };
+    await expect(verify(nowhere)).rejects.toThrow(/nowhere\/at/);
+  });
+
   it("5: with swapped models", async () => {
     await publish("swapped", linear(0.3), carded(linear(0.7)));
     const found = await check("swapped");

@@ -107,3 +107,35 @@ except KeyboardInterrupt:
   const { stdout } = await run(join(bin, "python"), ["-c", program], join(root, "example"));
   expect(stdout.trim()).toBe("interrupted []");
 });
+
+test("arguments are what Python programs have, and a wrong one starts no child", PYTHON, async (context) => {
+  if (!python) return context.skip(MISSING);
+  const program = `
+import pathlib, types
+import layergraft
+
+class Number:
+    """As NumPy's and PyTorch's."""
+    def tolist(self) -> int:
+        return 4
+
+merged = layergraft.merge(
+    types.MappingProxyType({"method": "soup", "models": (name for name in ["base", "math-expert"])}),
+    out=pathlib.Path("typed"),
+    folder=pathlib.Path(".").resolve(),
+)
+print(layergraft.inspect(pathlib.Path(merged.out)).layers)
+print(layergraft.extract(base="base", model="math-expert", out="four", rank=Number()).ranks[-1])
+layergraft._call.subprocess = None
+deep: object = "base"
+for _ in range(3000):
+    deep = [deep]
+for value in [{"base"}, b"base", [float("nan")], deep]:
+    try:
+        layergraft.soup(models=value, out="never")
+    except (TypeError, ValueError, RecursionError) as error:
+        print(type(error).__name__)
+`;
+  const { stdout } = await run(join(bin, "python"), ["-c", program], join(root, "example"));
+  expect(stdout.trim().split("\n")).toEqual(["8", "4", "TypeError", "TypeError", "ValueError", "RecursionError"]);
+});

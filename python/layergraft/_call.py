@@ -6,8 +6,10 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
+from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, TypedDict
 
@@ -77,7 +79,8 @@ def _shown(on_progress: OnProgress | bool | None) -> OnProgress | None:
     """A callback; True for bars of tqdm; None for bars where tqdm is installed and a person watches."""
     if callable(on_progress):
         return on_progress
-    if on_progress is False or (on_progress is None and not sys.stderr.isatty()):
+    # A program without a console has no stderr.
+    if on_progress is False or (on_progress is None and not (sys.stderr and sys.stderr.isatty())):
         return None
     try:
         tqdm = import_module("tqdm.auto").tqdm
@@ -92,6 +95,8 @@ class Call:
     """A verb at work. Its events are lines of JSON; leaving it ends the child."""
 
     def __init__(self, verb: str, request: Mapping[str, Any]) -> None:
+        # Before the child starts: an argument may have no JSON.
+        self._request = json.dumps({"verb": verb, **request}, default=_plain, allow_nan=False)
         self._child = subprocess.Popen(
             command("dist/calls/main.js"),
             stdin=subprocess.PIPE,
@@ -99,10 +104,6 @@ class Call:
             env=environment(),
             encoding="utf-8",
         )
-        assert self._child.stdin is not None
-        # The input stays open: the child ends when it closes, so it does not outlive this process.
-        self._child.stdin.write(json.dumps({"verb": verb, **request}) + "\n")
-        self._child.stdin.flush()
 
     def __enter__(self) -> Call:
         return self
@@ -113,12 +114,17 @@ class Call:
             # What it was writing is removed, or kept to be resumed, before it ends.
             child.send_signal(signal.SIGTERM)
         assert child.stdin is not None and child.stdout is not None
-        child.stdin.close()
+        with suppress(OSError):
+            child.stdin.close()
         child.stdout.close()
         child.wait()
 
     def events(self) -> Iterator[tuple[str, Any]]:
-        assert self._child.stdout is not None
+        assert self._child.stdin is not None and self._child.stdout is not None
+        # The input stays open: the child ends when it closes, so it does not outlive this process.
+        with suppress(OSError):
+            self._child.stdin.write(self._request + "\n")
+            self._child.stdin.flush()
         for line in self._child.stdout:
             for kind, value in json.loads(line, object_hook=Result).items():
                 if kind == "error":
@@ -139,6 +145,19 @@ def _error(value: Mapping[str, Any]) -> LayergraftError:
 def request(input: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as a request has them; those that were not given are left out."""
     return {"input": _given(input), "options": _given(options)}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a path, an array or number of NumPy or PyTorch, a mapping, or anything with an order."""
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, memoryview, set, frozenset)):
+        return list(value)
+    raise TypeError(f"{value!r} is {type(value).__name__}, which layergraft does not take")
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

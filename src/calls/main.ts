@@ -1,7 +1,9 @@
 // Carries out one verb for a program in another language: a request as a line of JSON on stdin, events as lines of JSON on stdout.
 import { createInterface } from "node:readline";
+import { z } from "zod";
 import { loadVerb } from "../experiment/verbs/index.js";
-import { CancelledError, isObject, LayergraftError, type Progress, usageError } from "../kit/index.js";
+import { CancelledError, LayergraftError, MAX_THREADS, type Progress, usageError } from "../kit/index.js";
+import { checkSchema, checkSettings } from "../kit/settings/index.js";
 import { END_SIGNALS } from "../kit/stopping/index.js";
 import { callVerb } from "../verbs/shared/index.js";
 
@@ -15,6 +17,17 @@ interface Request {
   /** Whether to send parts of a text as they are made, by verbs that stream. Default: false. */
   readonly parts?: boolean;
 }
+
+/** Options of verbs, whose types another language does not check. */
+const optionsSchema = z
+  .strictObject({
+    folder: z.string().min(1),
+    threads: z.int().min(1).max(MAX_THREADS),
+    memory: z.number().positive(),
+    force: z.boolean(),
+    resume: z.boolean(),
+  })
+  .partial();
 
 /** Milliseconds between reports of progress, so that a caller is not busy with them. */
 const PAUSE = 50;
@@ -43,8 +56,9 @@ async function answer(line: string): Promise<void> {
     const onNote = (note: string) => write({ note });
     if (parts && !verb.streams) throw usageError(`${name} has no parts to stream.`);
     const onPart = (part: string, prompt: number) => write({ part, prompt });
+    const check = (value: unknown) => checkSchema(optionsSchema, value);
     const controls = {
-      ...(isObject(options) ? options : {}),
+      ...checkSettings(options ?? {}, { kind: `set of options of ${name}`, check }),
       signal: stop.signal,
       onNote,
       ...(progress ? { onProgress } : {}),

@@ -15,6 +15,8 @@ export interface ExportPlan {
   readonly digest: string;
   readonly tensors: readonly { readonly name: string; readonly shape: readonly number[]; readonly encoding: string }[];
   readonly bytes: number;
+  /** What the file begins with, if it is one file: two of equal size may be of other types. */
+  readonly header?: Uint8Array;
   /** Number and bytes of tensors by encoding, largest first. */
   readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
   readonly notes: readonly string[];
@@ -58,6 +60,7 @@ export const EXPORT_FORMATS: Readonly<Record<"gguf" | "onnx", ExportFormat>> = {
         notes,
         tensors: tensors.map(({ name, shape, encoding }) => ({ name, shape, encoding })),
         bytes: layout.bytes,
+        header: layout.header,
         write: async (options) => ({ ...(await writeGguf(plan, options)), warnings: [] }),
       };
     },

@@ -1,11 +1,11 @@
 // What follows a merge: it is evaluated beside the models that it is of, and exported. What can be refused is refused before the
 // merge is written; what is there of an earlier call is kept.
-import { rm, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { compareResults, comparisonNotes, loadTasks } from "../evaluate/index.js";
+import { compareResults, comparisonNotes, loadTasks, ResultFolder } from "../evaluate/index.js";
 import type { Task } from "../evaluate/tasks/index.js";
-import type { FileType } from "../export/index.js";
-import { exists } from "../kit/files/index.js";
+import type { ExportPlan, FileType } from "../export/index.js";
+import { exists, withFile } from "../kit/files/index.js";
 import { OutputError, usageError } from "../kit/index.js";
 import { formatBytes, plural } from "../kit/printing/index.js";
 import type { PlanSource } from "../merge/index.js";
@@ -76,6 +76,7 @@ export async function prepareStages(
     const program = tasks.find(({ executes }) => executes);
     if (program)
       throw usageError(`${program.name} executes programs that the models write. Evaluate on it with layergraft eval.`);
+    for (const id of [MERGE, ...parents.map((one) => one.id)]) await ResultFolder.check(placeOf(out, id), true);
     const loaded = await loadTasks(tasks, { data: taskData(undefined, onNote), limit, signal });
     await chooseFor(plan, { hub, signal }, {});
     const items = loaded.map(({ task, items }) => `${task.name} (${plural(items.length, "item")})`);
@@ -101,6 +102,8 @@ export async function prepareStages(
   };
 }
 
+const placeOf = (out: string, id: string) => join(`${out}.eval`, id);
+
 async function evaluated(
   method: string,
   parents: readonly PlanSource[],
@@ -111,7 +114,7 @@ async function evaluated(
   { hub, signal, folder, onNote, onProgress }: Controls<never, never>,
 ): Promise<MergeEvaluation> {
   const models = [{ id: MERGE, source: out }, ...parents.map((one) => ({ id: one.id, source: referenceOf(one) }))];
-  const place = (id: string) => join(`${out}.eval`, id);
+  const place = (id: string) => placeOf(out, id);
   const results: MergeEvaluation["models"][number][] = [];
   for (const { id, source } of models) {
     const report = onProgress as Controls["onProgress"];
@@ -162,7 +165,7 @@ async function resumeOrRestart(work: () => Promise<EvaluateResult>, folder: stri
     return await work();
   } catch (error) {
     if (!(error instanceof OutputError && error.where.field === "settings")) throw error;
-    await rm(folder, { recursive: true, force: true });
+    await ResultFolder.remove(folder);
     return work();
   }
 }
@@ -192,11 +195,8 @@ export function averageOf(
 async function exportTo(file: string, source: string, type: FileType, controls: Controls<never, never>) {
   const { threads, memory, signal, force, onProgress } = controls;
   const plan = await planExport({ source, format: "gguf", type }, { hub: controls.hub });
-  const there = await stat(file).catch(() => undefined);
-  const merged = await stat(join(source, "config.json"));
-  // An export of this merge is younger than it, and as large.
-  const isDone = !force && there?.size === plan.bytes && there.mtimeMs >= merged.mtimeMs;
-  if (isDone) return { result: { out: file, type, bytes: plan.bytes }, notes: plan.notes, warnings: [] };
+  if (!force && (await isExport(file, source, plan)))
+    return { result: { out: file, type, bytes: plan.bytes }, notes: plan.notes, warnings: [] };
   const options = {
     threads,
     memory,
@@ -207,4 +207,20 @@ async function exportTo(file: string, source: string, type: FileType, controls: 
   };
   const { bytes, notes, warnings } = await exportModel({ source, out: file, type }, options);
   return { result: { out: file, type, bytes }, notes, warnings };
+}
+
+/** Whether a file is this export of this merge: younger than the merge, and of the same header and size. */
+export async function isExport(
+  file: string,
+  merge: string,
+  { bytes, header = new Uint8Array() }: Pick<ExportPlan, "bytes" | "header">,
+): Promise<boolean> {
+  const there = await stat(file).catch(() => undefined);
+  const merged = await stat(join(merge, "config.json"));
+  if (!there?.isFile() || there.size !== bytes || there.mtimeMs < merged.mtimeMs) return false;
+  return withFile(file, "r", async (handle) => {
+    const begin = Buffer.alloc(header.length);
+    await handle.read(begin, 0, begin.length, 0);
+    return begin.equals(header);
+  });
 }

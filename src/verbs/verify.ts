@@ -83,9 +83,12 @@ export const verifyVerb: Verb<typeof verifySchema, VerifyResult, Progress, Verif
     const { model, moved, allowCode, report } = input;
     const { folder } = controls;
     if (await isByCard(model, folder)) {
+      const place = report === undefined ? undefined : resolve(folder ?? ".", report);
+      // Before anything is downloaded: a report that has no place would be lost.
+      if (place !== undefined) await mkdir(place, { recursive: true });
       const onPlan = (card: CardPlan) => controls.onPlan?.({ folder: model, card });
       const card = await checkCard(model, { ...settingsOf(input, controls), onPlan });
-      if (report !== undefined) await writeReport(resolve(folder ?? ".", report), card);
+      if (place !== undefined) await writeReport(place, card);
       return resultOf(model, card);
     }
     const place = folder === undefined ? model : resolve(folder, model);
@@ -213,7 +216,6 @@ function journalLines(
 }
 
 async function writeReport(folder: string, card: CardCheck): Promise<void> {
-  await mkdir(folder, { recursive: true });
   await writeFile(join(folder, BADGE), badgeOf(card));
   await writeFile(join(folder, SECTION), sectionOf(card, BADGE));
 }

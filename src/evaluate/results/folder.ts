@@ -1,4 +1,5 @@
 // results.json is written last, so a folder with it is complete.
+import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   changesOf,
@@ -7,6 +8,7 @@ import {
   isFile,
   LockedFolder,
   readBounded,
+  requireOwnFiles,
   writeFileAtomically,
 } from "../../kit/files/index.js";
 import { OutputError } from "../../kit/index.js";
@@ -24,6 +26,10 @@ const MAX_SETTINGS_BYTES = 10_000_000;
 const SHARED_FILE = "shared-prompts.json";
 /** The output of the user's server. */
 export const SERVER_LOG = "server.log";
+
+/** What an evaluation writes, by its path in the folder, with what other commands add to it. */
+const OWN =
+  /^(settings|results|run|shared-prompts)\.json$|^(answers|samples-[\w.-]+)\.jsonl$|^server\.log$|^\.eval_results\/|\.tmp$/;
 
 /** The settings of a run that was killed while it wrote them. */
 const LEFT_OVER = new RegExp(`^${SETTINGS_FILE}\\.[0-9a-f]+\\.tmp$`);
@@ -63,6 +69,15 @@ export class ResultFolder extends LockedFolder {
     if (!resume && !names.every(isFree)) {
       throw new OutputError(`${path} already has an evaluation`, { file: path, option: "resume" });
     }
+  }
+
+  /**
+   * Removes an earlier evaluation.
+   * @throws OutputError if a person put other files there
+   */
+  static async remove(path: string): Promise<void> {
+    await requireOwnFiles(path, (name) => OWN.test(name));
+    await rm(path, { recursive: true, force: true });
   }
 
   /**

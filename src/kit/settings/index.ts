@@ -8,6 +8,7 @@ export {
   parseInWords,
   recordOf,
 } from "./check-schema.js";
+export { frontMatterOf, frontMatterText } from "./front-matter.js";
 export { namedField } from "./named-fields.js";
 export {
   type AsWritten,

@@ -1,5 +1,13 @@
 // Checks whether published weights are what their model card says.
-import { type Checkpoint, type HubAccess, hubPlace, openCheckpoint } from "../../formats/checkpoint/index.js";
+import { resolve } from "node:path";
+import {
+  type Checkpoint,
+  HUB_PREFIX,
+  type HubAccess,
+  hubPlace,
+  openCheckpoint,
+} from "../../formats/checkpoint/index.js";
+import { exists } from "../../kit/files/index.js";
 import { CheckpointError, HubError, LayergraftError } from "../../kit/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
 import { planRecipe } from "../plan/planner.js";
@@ -156,8 +164,29 @@ class CardChecker {
     const card = await readCard(published.folder, hub, places);
     const prepared: Prepared[] = [];
     for (const one of card.recipes) prepared.push(await this.#prepare(one, published));
+    const bases = await this.#openBases();
     const commit = hubPlace(published.folder)?.commit ?? null;
-    return { published, card, prepared, plan: this.#plan(model, commit, card, prepared) };
+    return { published, card, prepared, bases, plan: this.#plan(model, commit, card, prepared) };
+  }
+
+  /** Where a model that a card names is: where the user says, or on the hub. */
+  #placeOf(name: string): string {
+    const { places = {} } = this.#options;
+    if (Object.hasOwn(places, name)) return places[name] as string;
+    return name.startsWith(HUB_PREFIX) ? name : `${HUB_PREFIX}${name}`;
+  }
+
+  /** Bases that the user names: folders, too, and none that cannot be opened. */
+  async #openBases(): Promise<string[]> {
+    const { hub, folder = ".", bases = [] } = this.#options;
+    const places: string[] = [];
+    for (const name of bases) {
+      const path = resolve(folder, name);
+      const place = (await exists(path)) ? path : this.#placeOf(name);
+      if (!this.#opened.has(place)) this.#opened.set(place, await openCheckpoint(place, { hub }));
+      places.push(place);
+    }
+    return places;
   }
 
   async #prepare(card: CardRecipe, published: Checkpoint): Promise<Prepared> {
@@ -217,8 +246,8 @@ class CardChecker {
   }
 
   async check(model: string): Promise<CardCheck> {
-    const { share, seed, onPlan, bases = [], hub } = this.#options;
-    const { published, card, prepared, plan } = await this.prepare(model);
+    const { share, seed, onPlan, hub } = this.#options;
+    const { published, card, prepared, bases, plan } = await this.prepare(model);
     onPlan?.(plan);
     const all: { readonly one: Prepared; readonly found: Found }[] = [];
     for (const one of prepared) all.push({ one, found: await this.#compare(one) });
@@ -235,8 +264,9 @@ class CardChecker {
     if (best && found.verdict === "differs" && !found.random) {
       const { tensors } = found;
       const given = tensors.compared > 0 ? 1 - (tensors.differs + tensors.form) / tensors.compared : 0;
-      const others = [...bases, ...card.bases].map((one) => (/^hub:/.test(one) ? one : `hub:${one}`));
-      const candidates = [...new Set(others)].filter((one) => named(one) !== model);
+      const candidates = [...new Set([...bases, ...card.bases.map((one) => this.#placeOf(one))])].filter(
+        (one) => named(one) !== model,
+      );
       const search = { hub, share, seed, opened: this.#opened, bases: candidates, stream: this.#stream };
       const other = await findBetter(best.one.card.recipe, published, given, search);
       better = other ? { ...other, recipe: mapNames(other.recipe, named) } : null;

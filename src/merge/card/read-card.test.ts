@@ -40,6 +40,13 @@ it.each([
   ["an indented block of a list", `- here:\n${RECIPE.replace(/^(?=.)/gm, "  ")}`, 1],
   ["a block without an end", RECIPE.replace(/```\n$/, ""), 0],
   ["settings of something else", "```yaml\nmodels: 3\nmethod: [a]\n```\n", 0],
+  ["a comment, which no reader sees", `<!-- one line -->\n<!--\n${RECIPE}-->\n`, 0],
+  ["what follows a comment", `<!--\nhidden -->\n${RECIPE}`, 1],
+  [
+    "lines that would hold up a pattern with backtracking",
+    `${"~".repeat(400_000)}\`\n\`\`\`${"a".repeat(400_000)}\`\n${RECIPE}`,
+    1,
+  ],
   ["a program", "```js\nmethod: () => 1\n```\n", 0],
 ])("of blocks, %s", async (_, text, recipes) => {
   const card = await read(text);

@@ -5,7 +5,7 @@ import { hubSettings, openRepository } from "../../formats/hub/index.js";
 import { exists, readBounded } from "../../kit/files/index.js";
 import { CheckpointError, HubError, isObject, LayergraftError, RecipeError } from "../../kit/index.js";
 import { formatBytes } from "../../kit/printing/index.js";
-import { loadYaml } from "../../kit/settings/index.js";
+import { frontMatterOf, loadYaml } from "../../kit/settings/index.js";
 import type { SourceRecipe } from "../methods/method.js";
 import { isOwnMethod } from "../recipe/own-methods.js";
 import { mapSources, type RecipeInput, sourcesOf } from "../recipe/recipe.js";
@@ -103,7 +103,7 @@ export async function readCard(folder: string, hub: HubAccess | undefined, place
       refused.push({ line: block.line, why, what: error.reasons });
     }
   }
-  return { recipes, refused, bases: await basesOf(lines) };
+  return { recipes, refused, bases: await basesOf(text) };
 }
 
 interface Block {
@@ -111,15 +111,17 @@ interface Block {
   readonly text: string;
 }
 
-const FENCE = /^([ \t>]*)(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
+/** Each part is taken once, so a long line of a stranger's card costs no more than its length. */
+const FENCE = /^([ \t>]*)(`{3,}|~{3,})(.*)$/s;
 /** Languages of blocks that may be recipes. */
 const LANGUAGES = ["", "yaml", "yml", "json", "text", "txt", "plaintext"];
 /** A key that every mergekit configuration or recipe has at its left edge. */
 const RECIPE = /^["']?(merge_method|method|slices|models|modules|experts|layer_slices)["']?[ \t]*:|^\{/m;
 
-/** Code blocks that look like recipes. */
+/** Code blocks that look like recipes, and that a reader of the card sees: not those in a comment. */
 function blocksOf(lines: readonly string[]): Block[] {
   const blocks: Block[] = [];
+  let isHidden = false;
   let open:
     | {
         readonly line: number;
@@ -130,8 +132,14 @@ function blocksOf(lines: readonly string[]): Block[] {
       }
     | undefined;
   for (const [i, line] of lines.entries()) {
-    const [, margin = "", fence = "", language = ""] = FENCE.exec(line) ?? [];
+    const [, margin = "", marks = "", rest = ""] = FENCE.exec(line) ?? [];
+    const fence = rest.includes("`") ? "" : marks;
+    const [language = ""] = rest.trim().split(/\s/, 1);
     if (!open) {
+      if (isHidden || line.trimStart().startsWith("<!--")) {
+        isHidden = !line.includes("-->");
+        continue;
+      }
       if (fence !== "") open = { line: i + 1, margin, fence, language, text: [] };
       continue;
     }
@@ -227,21 +235,10 @@ const isOnHub = (name: string) => parseHubName(name) !== undefined && !/\.(ya?ml
 /** A source as its card names it. */
 export const named = (source: string): string => source.replaceAll(HUB_PREFIX, "");
 
-async function basesOf(lines: readonly string[]): Promise<string[]> {
-  // As the hub finds it: at the beginning, where only white space may be before it.
-  const begin = lines.findIndex((line) => line.replace("\uFEFF", "").trim() !== "");
-  const isFence = (line = "") => line.replace("\uFEFF", "").trim() === "---";
-  const end = lines.findIndex((line, i) => i > begin && isFence(line));
-  if (!isFence(lines[begin]) || end < 0) return [];
-  const front = lines.slice(begin + 1, end).join("\n");
-  if (front.length > MAX_BLOCK_CHARACTERS) return [];
-  const { openSettings } = await loadYaml();
-  try {
-    const { value } = openSettings(front, CARD, "PyYAML");
-    const given = isObject(value) ? [value.base_model].flat() : [];
-    return given.filter((one): one is string => typeof one === "string" && isOnHub(one)).slice(0, MAX_BASES);
-  } catch (error) {
-    if (error instanceof RecipeError) return [];
-    throw error;
-  }
+async function basesOf(text: string): Promise<string[]> {
+  const { base_model } = await frontMatterOf(text);
+  return [base_model]
+    .flat()
+    .filter((one): one is string => typeof one === "string" && isOnHub(one))
+    .slice(0, MAX_BASES);
 }

@@ -10,11 +10,10 @@ const DTYPES: Readonly<Record<string, string>> = { BF16: "bfloat16", F16: "float
 
 /** The verdict first, then what explains it better, then how sure that is. */
 export function cardSentences(check: CardCheck): string[] {
-  const { certainty, recipes, recipe, better, share } = check;
+  const { certainty, recipes, refused, recipe, better, share } = check;
+  const all = recipes.length + refused.length;
   const taken =
-    recipes.length > 1 && recipe
-      ? [`The card has ${plural(recipes.length, "recipe")}; this is of the one after line ${recipe.line}.`]
-      : [];
+    all > 1 && recipe ? [`The card has ${plural(all, "recipe")}; this is of the one after line ${recipe.line}.`] : [];
   return [
     verdictOf(check),
     ...taken,

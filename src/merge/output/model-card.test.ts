@@ -64,6 +64,11 @@ it("inherits data sets, and a license with its name and link if the models have 
   expect(card).not.toContain("different licenses");
 });
 
+it("leaves out data sets that the hub refuses (autotrain-advanced 648, transformers 13528)", async () => {
+  const { front } = await cardOf("datasets: [/var/hf/images/, null, squad, org/data, ../x]", "datasets: ./data");
+  expect(front).toEqual({ ...shared, datasets: ["squad", "org/data"] });
+});
+
 it.each([
   ["apache-2.0 and llama3.1", "license: apache-2.0", "license: llama3.1"],
   ["apache-2.0 and tiny-license", "license: apache-2.0", "license: other\nlicense_name: tiny-license"],

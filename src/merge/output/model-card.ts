@@ -7,9 +7,9 @@ import { type Checkpoint, folderName, foldersOf, hubPlace } from "../../formats/
 import { isHubName } from "../../formats/hub/index.js";
 import type { SafetensorsFile } from "../../formats/safetensors/index.js";
 import { digestOf, digestOfFile, isFile, writeFileAtomically } from "../../kit/files/index.js";
-import { isObject, VERSION } from "../../kit/index.js";
+import { VERSION } from "../../kit/index.js";
 import { commandLine, formatPercent } from "../../kit/printing/index.js";
-import { loadYaml } from "../../kit/settings/index.js";
+import { frontMatterOf, loadYaml } from "../../kit/settings/index.js";
 import { sourcesRead } from "../../tensor/expressions/index.js";
 import { PROVENANCE_FILE } from "../model-plan.js";
 import { type MergeRecipe, mapSources, methodOf, type Plan } from "../recipe/recipe.js";
@@ -251,7 +251,9 @@ async function inheritedFrom(models: readonly Checkpoint[]) {
     )
     .map((fields): Readonly<Record<string, string>> => Object.fromEntries(fields));
   const licenses = [...new Set(licensed.map(({ license, license_name: name = license }) => name))];
-  const datasets = [...new Set(cards.flatMap((front) => [front.datasets].flat().flatMap(text)))];
+  // The hub refuses a card that names a folder as a data set; those of its first years have no owner.
+  const isDataSet = (name: string) => isHubName(name) || /^\w[\w.-]*$/.test(name);
+  const datasets = [...new Set(cards.flatMap((front) => [front.datasets].flat().flatMap(text)))].filter(isDataSet);
   const parents = [...new Set(cards.flatMap((front) => [front.base_model].flat().flatMap(text)))].filter(isHubName);
   return { licenses, datasets, parents, license: licenses.length === 1 ? licensed[0] : {} };
 }
@@ -260,13 +262,7 @@ async function inheritedFrom(models: readonly Checkpoint[]) {
 async function frontOf(folder: string): Promise<Readonly<Record<string, unknown>>> {
   const file = join(folder, "README.md");
   const card = (await isFile(file)) ? await readFile(file, "utf8").catch(() => "") : "";
-  const { parse } = await import("yaml");
-  try {
-    const value: unknown = parse(/^---\r?\n([\s\S]{0,100000}?)\r?\n---/.exec(card)?.[1] ?? "", { maxAliasCount: 0 });
-    return isObject(value) ? value : {};
-  } catch {
-    return {};
-  }
+  return frontMatterOf(card);
 }
 
 /** The picture of a merge in its folder. */

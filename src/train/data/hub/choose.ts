@@ -2,6 +2,7 @@
 import { parseDocument } from "yaml";
 import { groupBy } from "../../../kit/index.js";
 import { formatSome } from "../../../kit/printing/index.js";
+import { frontMatterText } from "../../../kit/settings/index.js";
 import { formatOfName, isDataName, matcherOf } from "../read/files.js";
 import { DataError } from "../read/row.js";
 
@@ -61,7 +62,7 @@ function anyOf(patterns: readonly string[]): (path: string) => boolean {
 
 /** The configurations in the YAML head of a card, with their files. */
 function cardConfigs(card: string): CardConfig[] {
-  const head = /^---\r?\n(.*?)\r?\n---/s.exec(card)?.[1];
+  const head = frontMatterText(card);
   if (head === undefined) return [];
   const document = parseDocument(head, { prettyErrors: false, logLevel: "silent" });
   // Cards with broken YAML, or with aliases that multiply, have no configurations.
