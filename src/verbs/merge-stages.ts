@@ -63,7 +63,11 @@ export async function prepareStages(
   const file = `${out}.gguf`;
   if (type !== undefined) {
     const { bytes } = await planExport({ source: plan, format: "gguf", type: type as FileType }, { hub });
-    if (!force && (await exists(file)) && !(await exists(out)))
+    const isKept = async () => {
+      if (!(await exists(out))) return false;
+      return isExport(file, out, await planExport({ source: out, format: "gguf", type: type as FileType }, { hub }));
+    };
+    if (!force && (await exists(file)) && !(await isKept()))
       throw new OutputError(`${file} already exists`, { file, option: "force" });
     lines.push(`then export ${type} to ${file}: ${formatBytes(bytes)}`);
   }
