@@ -176,7 +176,11 @@ describe("options that cannot be", () => {
       WRONG_USAGE,
       /Pass --out FOLDER to write the model, or --dry-run/,
     );
-    await refused(["swap", "--language", "language", "--out", "out"], WRONG_USAGE, /Missing --task <source>\./);
+    await refused(
+      ["swap", "--language", "language", "--out", "out"],
+      WRONG_USAGE,
+      /Missing --task <source>: expert that gives the middle layers\./,
+    );
     await refused(["soup", "--out", "out"], WRONG_USAGE, /Missing --model <source\[=weight\]>\./);
     await refused(["sawp"], WRONG_USAGE, /unknown command 'sawp'[\s\S]*swap/);
     await refused([], WRONG_USAGE, /Usage: layergraft/);

@@ -124,6 +124,6 @@ test("a GGUF file that is asked without llama.cpp runs in the engine, which is s
   const ask = ["generate", "model.gguf", "--prompt", "a", "--max-new-tokens", "2"];
   const { status, stderr, stdout } = await layergraft(ask, options);
   expect(status).toBe(DONE);
-  expect(stderr).toMatch(/embedded engine \(in float32: llama\.cpp is not installed \(add it with: npm install .*\)\)/);
+  expect(stderr).toMatch(/embedded engine \(in float32, as llama\.cpp is not installed; to add it: npm install .*\)/);
   expect((await layergraft([...ask, "--backend", "engine"], options)).stdout).toBe(stdout);
 });
