@@ -181,7 +181,7 @@ describe("options that cannot be", () => {
       WRONG_USAGE,
       /Missing --task <source>: expert that gives the middle layers\./,
     );
-    await refused(["soup", "--out", "out"], WRONG_USAGE, /Missing --model <source\[=weight\]>\./);
+    await refused(["soup", "--out", "out"], WRONG_USAGE, /Missing --model <source\[=weight\]>: /);
     await refused(["sawp"], WRONG_USAGE, /unknown command 'sawp'[\s\S]*swap/);
     await refused([], WRONG_USAGE, /Usage: layergraft/);
   });
