@@ -172,7 +172,9 @@ describe("a row", () => {
     const [, found = ""] = /^## Evaluation with layergraft\n\n([\s\S]+?)\n\n## Use$/m.exec(card) ?? [];
     const report = readFileSync(at("grafts.experiment/report/report.md"), "utf8");
     expect(found).toMatch(/^### letters\n\nPercent right, on 4 items; .+ are tied at 0\.0%\./);
-    expect(report).toContain(found.split("\n")[2]);
+    const [asked = "", sentences = ""] = (found.split("\n")[2] ?? "").split(/(?<=“ab:”) /);
+    expect(report).toContain(`\n${asked}\n`);
+    expect(report).toContain(`\n${sentences}\n`);
     expect(found.split("\n").filter((line) => line.startsWith("| ")).length).toBeGreaterThan(3);
   });
 
