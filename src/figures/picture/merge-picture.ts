@@ -93,7 +93,9 @@ function stripShapes(
   const named = runs.flatMap(({ first, count, owner }) => {
     const name = legend.find(({ colour: own }) => own === owner)?.name ?? "";
     if (name === "" || textWidth(name, 18) + 16 > count * width) return [];
-    const middle = EDGE + (first + count / 2) * width - gap / 2;
+    // In one cell where it fits, as gaps would cross it.
+    const at = textWidth(name, 18) + 16 > width ? count / 2 : Math.floor((count - 1) / 2) + 0.5;
+    const middle = EDGE + (first + at) * width - gap / 2;
     return [text(middle, top + 34, name, 18, { fill: colour("paper"), "text-anchor": "middle" })];
   });
   let x = EDGE + 150;
