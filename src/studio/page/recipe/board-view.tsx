@@ -248,9 +248,11 @@ function Cell({ place, what, tower, owners, share, most, isCursor }: CellProps) 
 
 const describe = (row: number, layers: number, half: Half | undefined) =>
   row === layers ? "Outside the layers" : `Layer ${row}${half ? `, ${HALF_NAMES[half]}` : ""}`;
-/** Layers whose number is shown: in a deep model there is no room for all. */
-const isNumbered = (row: number, layers: number) =>
-  row >= layers - 1 || row === 0 || (row % (layers > 60 ? 5 : layers > 34 ? 2 : 1) === 0 && row < layers - 2);
+/** Whether a row has its number: in a deep model some have, and not the one beside that of the output. */
+function isNumbered(row: number, layers: number): boolean {
+  const every = layers > 60 ? 5 : layers > 34 ? 2 : 1;
+  return row >= layers - 1 || row === 0 || (row % every === 0 && (every === 1 || row < layers - 2));
+}
 const keyOf = ({ tower, row, half }: BoardPlace) => `${tower} ${row} ${half}`;
 
 function placeOfKey(key: string): BoardPlace {
