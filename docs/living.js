@@ -1,5 +1,5 @@
 // Records what the board on the first page of the documentation shows: every swap of the example's whole layers on the first 100
-// word problems, and where the experts changed. Run: npm run build && node docs/living.js (twenty minutes on two cores)
+// word problems, and where the experts changed. Run: npm run build && node docs/living.js (two minutes on two cores)
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

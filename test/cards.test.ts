@@ -359,6 +359,9 @@ describe("a card", () => {
     const moved = { "./a": at("org/a"), "/srv/b": at("org/b") };
     expect(await check("mine", { moved })).toMatchObject({ verdict: "identical" });
     expect(await check("mine", { moved: { ...moved, "./a": at("org/other") } })).toMatchObject({ verdict: "differs" });
+    await expect(check("mine", { moved: { ...moved, a: at("org/a") } })).rejects.toThrow(
+      "a is not in the card, which names ./a, /srv/b.",
+    );
   });
 
   it("is fetched where the cache has the weights without it, as transformers leaves it", async () => {

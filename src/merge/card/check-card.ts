@@ -8,7 +8,8 @@ import {
   openCheckpoint,
 } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
-import { CheckpointError, HubError, LayergraftError } from "../../kit/index.js";
+import { CheckpointError, HubError, LayergraftError, usageError } from "../../kit/index.js";
+import { formatSome } from "../../kit/printing/index.js";
 import type { StreamOptions } from "../../tensor/streaming/index.js";
 import { planRecipe } from "../plan/planner.js";
 import type { RecipeInput } from "../recipe/recipe.js";
@@ -162,11 +163,21 @@ class CardChecker {
     const { hub, folder, places } = this.#options;
     const published = await openCheckpoint(model, { hub, ...(folder === undefined ? {} : { base: folder }) });
     const card = await readCard(published.folder, hub, places);
+    this.#requireNamed(card);
     const prepared: Prepared[] = [];
     for (const one of card.recipes) prepared.push(await this.#prepare(one, published));
     const bases = await this.#openBases();
     const commit = hubPlace(published.folder)?.commit ?? null;
     return { published, card, prepared, bases, plan: this.#plan(model, commit, card, prepared) };
+  }
+
+  /** @throws LayergraftError code `usage` for a folder of a model that neither the card nor the user names */
+  #requireNamed({ named: names }: Card): void {
+    const { places = {}, bases = [] } = this.#options;
+    const unknown = Object.keys(places).filter((name) => ![...names, ...bases].includes(name));
+    if (unknown.length === 0) return;
+    const what = names.length === 0 ? "which names no models" : `which names ${formatSome(names)}`;
+    throw usageError(`${formatSome(unknown)} ${unknown.length === 1 ? "is" : "are"} not in the card, ${what}.`);
   }
 
   /** Where a model that a card names is: where the user says, or on the hub. */

@@ -25,6 +25,12 @@ const MAX_MODELS = 32;
 /** Folders of models, by the names that a card has for them. */
 export type Places = Readonly<Record<string, string>>;
 
+/** Folders by a card's names, and the names that are found in it, which grow. */
+interface Names {
+  readonly places: Places;
+  readonly named: Set<string>;
+}
+
 /** A recipe of a card, whose sources begin with `hub:`, or are folders that the user named. */
 export interface CardRecipe {
   /** Line of the card that its block begins after, from 1. */
@@ -50,6 +56,8 @@ export interface RefusedBlock {
 export interface Card {
   readonly recipes: readonly CardRecipe[];
   readonly refused: readonly RefusedBlock[];
+  /** Models and adapters that its blocks name. */
+  readonly named: readonly string[];
   /** Models on the hub that its front matter names as bases. */
   readonly bases: readonly string[];
 }
@@ -86,16 +94,17 @@ async function fileOf(folder: string, access: HubAccess | undefined): Promise<st
  */
 export async function readCard(folder: string, hub: HubAccess | undefined, places: Places = {}): Promise<Card> {
   const file = await fileOf(folder, hub);
-  if (file === undefined) return { recipes: [], refused: [], bases: [] };
+  if (file === undefined) return { recipes: [], refused: [], named: [], bases: [] };
   const tooLarge = () =>
     new CheckpointError(`${file} has more than ${formatBytes(MAX_CARD_BYTES)}, which is not a model card`, { file });
   const text = (await readBounded(file, MAX_CARD_BYTES, tooLarge)).toString("utf8");
   const lines = text.split(/\r?\n/);
   const recipes: CardRecipe[] = [];
   const refused: RefusedBlock[] = [];
+  const named = new Set<string>();
   for (const block of blocksOf(lines).slice(0, MAX_BLOCKS)) {
     try {
-      const found = await readBlock(block, hub, places);
+      const found = await readBlock(block, hub, { places, named });
       if (found) recipes.push(found);
     } catch (error) {
       if (!(error instanceof LayergraftError) || error.code === "hub") throw error;
@@ -103,7 +112,7 @@ export async function readCard(folder: string, hub: HubAccess | undefined, place
       refused.push({ line: block.line, why, what: error.reasons });
     }
   }
-  return { recipes, refused, bases: await basesOf(text) };
+  return { recipes, refused, named: [...named], bases: await basesOf(text) };
 }
 
 interface Block {
@@ -168,20 +177,20 @@ class RefusedError extends RecipeError {
 async function readBlock(
   { line, text }: Block,
   hub: HubAccess | undefined,
-  places: Places,
+  names: Names,
 ): Promise<CardRecipe | undefined> {
   const file = `the block after line ${line}`;
   const { readMergekitText } = await import("../mergekit/index.js");
   // What mergekit passes over in silence must not hinder a card of it.
-  const options = { places: (names: readonly string[]) => placesOf(names, places), asMergekit: true };
+  const options = { places: (models: readonly string[]) => placesOf(models, names), asMergekit: true };
   const converted = await readMergekitText(text, file, hub, options);
-  if (converted) return { line, from: "mergekit", recipe: pinned(converted.recipe, places), notes: converted.notes };
+  if (converted) return { line, from: "mergekit", recipe: pinned(converted.recipe, names), notes: converted.notes };
   const { openSettings } = await loadYaml();
   const { value } = openSettings(text, file);
   if (!isObject(value) || typeof value.method !== "string") return undefined;
   requireNoCode(value);
   const recipe = (await parseRecipe(text, file)) as RecipeInput;
-  return { line, from: "layergraft", recipe: pinned(recipe, places), notes: [] };
+  return { line, from: "layergraft", recipe: pinned(recipe, names), notes: [] };
 }
 
 /** @throws RefusedError if a method is a program, of the recipe or of one within it */
@@ -195,9 +204,9 @@ function requireNoCode(recipe: object): void {
  * The recipe with sources that are on the hub, or where the user says, and nowhere else. Its tokenizer matters only where vocabularies differ.
  * @throws RefusedError with all local ones
  */
-function pinned({ chat_template: _, tokenizer_from: __, ...recipe }: RecipeInput, given: Places): RecipeInput {
+function pinned({ chat_template: _, tokenizer_from: __, ...recipe }: RecipeInput, of: Names): RecipeInput {
   const names = namesIn(recipe);
-  const places = new Map(placesOf(names, given).map((place, i) => [names[i], place]));
+  const places = new Map(placesOf(names, of).map((place, i) => [names[i], place]));
   return mapNames(recipe as RecipeInput, (name) => places.get(name) as string);
 }
 
@@ -215,7 +224,8 @@ export function namesIn(recipe: object): string[] {
 }
 
 /** Sources as they are opened. @throws RefusedError if some are not models on the hub, RecipeError if they are too many */
-function placesOf(names: readonly string[], given: Places): string[] {
+function placesOf(names: readonly string[], { places: given, named }: Names): string[] {
+  for (const part of names.flatMap((name) => name.split("+"))) named.add(part);
   if (names.length > MAX_MODELS)
     throw new RecipeError(`it names ${names.length} models; at most ${MAX_MODELS} are read`);
   const isHere = (name: string) => Object.hasOwn(given, name);
