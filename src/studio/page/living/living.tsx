@@ -2,9 +2,10 @@
 import { render } from "preact";
 import { useState } from "preact/hooks";
 import { formatRanges } from "../../../kit/printing/format.js";
-import { type Board, boardOfRecipe, isWhole, recipeOfBoard } from "../../recipe/board.js";
+import { isWhole } from "../../recipe/board.js";
 import { Interval } from "../components/interval.js";
 import { BoardView } from "../recipe/board-view.js";
+import { commandOf, LANGUAGE, LAYERS, layersOf, START, TASK } from "./command.js";
 
 /** As docs/living.js records them. */
 export interface Recorded {
@@ -17,27 +18,10 @@ export interface Recorded {
   readonly changed: { readonly task: readonly number[]; readonly language: readonly number[] };
 }
 
-const [TASK, LANGUAGE] = ["math-expert", "swahili-expert"];
 const TOWERS = [
   { source: TASK, name: "math expert", own: 0 },
   { source: LANGUAGE, name: "Swahili expert", own: 1 },
 ];
-const LAYERS = 8;
-const START = boardOfRecipe({ method: "swap", task: TASK, language: LANGUAGE, bottom: 0, top: 0 }, LAYERS) as Board;
-
-const layersOf = ({ rows }: Board) =>
-  rows.flatMap(({ mlp }, layer) => (mlp.length === 1 && mlp[0] === LANGUAGE ? [layer] : []));
-
-/** The words of a swap on the command line. */
-function commandOf(board: Board): string {
-  const { bottom, top } = recipeOfBoard(board);
-  const layers = layersOf(board);
-  const chosen =
-    bottom === undefined ? `--layers ${formatRanges(layers).replaceAll(" ", "")}` : `--bottom ${bottom} --top ${top}`;
-  return [["layergraft", "swap", chosen].join(" "), `--task ${TASK}`, `--language ${LANGUAGE}`, "--out merged"].join(
-    " \\\n  ",
-  );
-}
 
 function Living({ data }: { data: Recorded }) {
   const [board, setBoard] = useState(START);
