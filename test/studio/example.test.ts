@@ -29,7 +29,7 @@ describeInBrowser("the example", () => {
   });
 
   it("shows the four steps, and opens in one click", { timeout: 60_000 }, async () => {
-    expect(await page.getByRole("listitem").allInnerTexts()).toEqual([
+    await expect.poll(() => page.getByRole("listitem").allInnerTexts()).toEqual([
       "See what changed\nChanges",
       "Choose layers\nRecipe",
       "Ask and score it\nTry",
