@@ -29,12 +29,14 @@ describeInBrowser("the example", () => {
   });
 
   it("shows the four steps, and opens in one click", { timeout: 60_000 }, async () => {
-    await expect.poll(() => page.getByRole("listitem").allInnerTexts()).toEqual([
-      "See what changed\nChanges",
-      "Choose layers\nRecipe",
-      "Ask and score it\nTry",
-      "Make a model, an experiment or a page\nWrite",
-    ]);
+    await expect
+      .poll(() => page.getByRole("listitem").allInnerTexts())
+      .toEqual([
+        "See what changed\nChanges",
+        "Choose layers\nRecipe",
+        "Ask and score it\nTry",
+        "Make a model, an experiment or a page\nWrite",
+      ]);
     for (const width of [1440, 900, 390]) {
       await page.setViewportSize({ width, height: 900 });
       expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);

@@ -85,16 +85,16 @@ describeInBrowser("evaluating", () => {
     await page.getByRole("progressbar", { name: "Evaluation of base, recipe mine on quiz.yaml" }).waitFor();
     await results("quiz").getByRole("row", { name: "recipe mine" }).waitFor();
     // What was found leads: the form is folded, and the highest is first.
-    expect(await page.locator("details.fold").getAttribute("open")).toBeNull();
+    await expect.poll(() => page.locator("details.fold").getAttribute("open")).toBeNull();
     const names = results("quiz").locator("tbody th");
-    expect(await names.allInnerTexts()).toEqual(["recipe mine", "base"]);
+    await expect.poll(() => names.allInnerTexts()).toEqual(["recipe mine", "base"]);
     await results("quiz").getByRole("button", { name: "Model" }).click();
-    expect(await names.allInnerTexts()).toEqual(["base", "recipe mine"]);
+    await expect.poll(() => names.allInnerTexts()).toEqual(["base", "recipe mine"]);
     expect(await results("quiz").getByRole("columnheader", { name: "Model" }).getAttribute("aria-sort")).toBe(
       "ascending",
     );
     await results("quiz").getByRole("button", { name: "Score" }).click();
-    expect(await names.allInnerTexts()).toEqual(["recipe mine", "base"]);
+    await expect.poll(() => names.allInnerTexts()).toEqual(["recipe mine", "base"]);
 
     const cwd = at("project");
     const options = ["--tasks", "quiz.yaml", "--limit", "100", "--backend", "engine"];
