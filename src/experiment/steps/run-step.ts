@@ -117,7 +117,7 @@ class WorkClock {
 
   #save(): void {
     try {
-      writeFileSync(this.#file, this.seconds().toFixed(1));
+      writeFileSync(this.#file, this.seconds().toFixed(3));
     } catch {
       // A disk that is full fails the step itself.
     }

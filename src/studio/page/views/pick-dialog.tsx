@@ -49,7 +49,8 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
     const found = await call("browse", { folder }).catch((error: Error) => error);
     if (request !== requests.current) return;
     if (found instanceof Error) return setProblem(found.message);
-    show(found, edit);
+    // Text that appears in a field which someone is about to fill would be part of what is typed.
+    show(found, document.activeElement === field.current ? -1 : edit);
   };
   const show = (found: Listing, edit: number) => {
     shown.value = found.folder;
