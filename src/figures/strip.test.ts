@@ -1,18 +1,8 @@
 // The layer strip and its legend.
 import { expect, test } from "vitest";
 import { formatRanges } from "../kit/printing/format.js";
-import { layerStrip, type Palette } from "./strip.js";
+import { layerStrip, PLAIN } from "./strip.js";
 
-const plain = (text: string) => text;
-const palette: Palette = {
-  bold: plain,
-  dim: plain,
-  green: plain,
-  cyan: plain,
-  yellow: plain,
-  magenta: plain,
-  red: plain,
-};
 const layer = (number: number | null, ...origins: string[][]) => ({ layer: number, origins });
 
 test("layers have their owner's cell, and ranges in the legend", () => {
@@ -25,7 +15,7 @@ test("layers have their owner's cell, and ranges in the legend", () => {
       layer(4, ["language"]),
       layer(null, ["task", "language"]),
     ],
-    palette,
+    PLAIN,
   );
   expect(strip).toEqual([
     "  0 input output 4",
@@ -40,7 +30,7 @@ test("layers have their owner's cell, and ranges in the legend", () => {
 test("the legend calls sources as it is asked to, in their own cells", () => {
   const names = { task: "math expert", language: "Swahili expert" };
   const layers = [layer(0, ["language"]), layer(1, ["task"]), layer(null, ["task", "language"])];
-  expect(layerStrip(layers, palette, names)).toEqual([
+  expect(layerStrip(layers, PLAIN, names)).toEqual([
     "  0 input output 1",
     "  ██░░",
     "",
@@ -60,7 +50,7 @@ test("sources of a passthrough have different cells, and a repeated source the s
       layer(null, ["math"], ["code"]),
     ],
     {
-      ...palette,
+      ...PLAIN,
       cyan: (text) => `cyan ${text} `,
       green: (text) => `green ${text} `,
       magenta: (text) => `magenta ${text} `,
@@ -77,7 +67,7 @@ test("sources of a passthrough have different cells, and a repeated source the s
 });
 
 test("a layer of several origins lists them, and averages have their own cell", () => {
-  const strip = layerStrip([layer(0, ["language"], ["task"]), layer(1, ["task"], ["task", "language"])], palette);
+  const strip = layerStrip([layer(0, ["language"], ["task"]), layer(1, ["task"], ["task", "language"])], PLAIN);
   expect(strip.slice(1)).toEqual([
     "  ▚▚▞▞",
     "",
@@ -88,7 +78,7 @@ test("a layer of several origins lists them, and averages have their own cell", 
 
 test("a deep model has several rows", () => {
   const layers = Array.from({ length: 80 }, (_, i) => layer(i, ["task"]));
-  const strip = layerStrip(layers, palette);
+  const strip = layerStrip(layers, PLAIN);
   const cells = strip.filter((line) => line.includes("░░░░"));
   expect(cells.map((line) => line.trim().length / 2)).toEqual([36, 36, 8]);
   expect([strip[0], strip[2], strip[4]]).toEqual([

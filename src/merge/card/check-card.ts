@@ -1,12 +1,6 @@
 // Checks whether published weights are what their model card says.
 import { resolve } from "node:path";
-import {
-  type Checkpoint,
-  HUB_PREFIX,
-  type HubAccess,
-  hubPlace,
-  openCheckpoint,
-} from "../../formats/checkpoint/index.js";
+import { type Checkpoint, type HubAccess, hubPlace, openCheckpoint } from "../../formats/checkpoint/index.js";
 import { exists } from "../../kit/files/index.js";
 import { CheckpointError, HubError, LayergraftError, usageError } from "../../kit/index.js";
 import { formatSome } from "../../kit/printing/index.js";
@@ -24,6 +18,7 @@ import {
   named,
   namesIn,
   type Places,
+  placeOf,
   type RefusedBlock,
   readCard,
 } from "./read-card.js";
@@ -180,20 +175,13 @@ class CardChecker {
     throw usageError(`${formatSome(unknown)} ${unknown.length === 1 ? "is" : "are"} not in the card, ${what}.`);
   }
 
-  /** Where a model that a card names is: where the user says, or on the hub. */
-  #placeOf(name: string): string {
-    const { places = {} } = this.#options;
-    if (Object.hasOwn(places, name)) return places[name] as string;
-    return name.startsWith(HUB_PREFIX) ? name : `${HUB_PREFIX}${name}`;
-  }
-
   /** Bases that the user names: folders, too, and none that cannot be opened. */
   async #openBases(): Promise<string[]> {
-    const { hub, folder = ".", bases = [] } = this.#options;
+    const { hub, folder = ".", bases = [], places: given } = this.#options;
     const places: string[] = [];
     for (const name of bases) {
       const path = resolve(folder, name);
-      const place = (await exists(path)) ? path : this.#placeOf(name);
+      const place = (await exists(path)) ? path : placeOf(name, given);
       if (!this.#opened.has(place)) this.#opened.set(place, await openCheckpoint(place, { hub }));
       places.push(place);
     }
@@ -275,9 +263,9 @@ class CardChecker {
     if (best && found.verdict === "differs" && !found.random) {
       const { tensors } = found;
       const given = tensors.compared > 0 ? 1 - (tensors.differs + tensors.form) / tensors.compared : 0;
-      const candidates = [...new Set([...bases, ...card.bases.map((one) => this.#placeOf(one))])].filter(
-        (one) => named(one) !== model,
-      );
+      const candidates = [
+        ...new Set([...bases, ...card.bases.map((one) => placeOf(one, this.#options.places))]),
+      ].filter((one) => named(one) !== model);
       const search = { hub, share, seed, opened: this.#opened, bases: candidates, stream: this.#stream };
       const other = await findBetter(best.one.card.recipe, published, given, search);
       better = other ? { ...other, recipe: mapNames(other.recipe, named) } : null;

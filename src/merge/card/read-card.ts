@@ -234,9 +234,15 @@ function placesOf(names: readonly string[], { places: given, named }: Names): st
   return names.map((name) =>
     name
       .split("+")
-      .map((part) => (isHere(part) ? given[part] : part.startsWith(HUB_PREFIX) ? part : `${HUB_PREFIX}${part}`))
+      .map((part) => placeOf(part, given))
       .join("+"),
   );
+}
+
+/** Where a model that a card names is: where the user says, or on the hub. */
+export function placeOf(name: string, places: Places = {}): string {
+  if (Object.hasOwn(places, name)) return places[name] as string;
+  return name.startsWith(HUB_PREFIX) ? name : `${HUB_PREFIX}${name}`;
 }
 
 /** A recipe's file is read where it is, so that it is no name of a model. */

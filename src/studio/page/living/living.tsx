@@ -2,6 +2,7 @@
 import { render } from "preact";
 import { useState } from "preact/hooks";
 import { formatRanges } from "../../../kit/printing/format.js";
+import { presetLayers } from "../../../merge/layer-owner.js";
 import { isWhole } from "../../recipe/board.js";
 import { Interval } from "../components/interval.js";
 import { BoardView } from "../recipe/board-view.js";
@@ -23,6 +24,10 @@ const TOWERS = [
   { source: LANGUAGE, name: "Swahili expert", own: 1 },
 ];
 
+const { bottom, top } = presetLayers(LAYERS);
+/** Layers of the language expert by the paper's default. */
+const PAPER = [...Array(LAYERS).keys()].filter((layer) => layer < bottom || layer >= LAYERS - top);
+
 function Living({ data }: { data: Recorded }) {
   const [board, setBoard] = useState(START);
   const layers = layersOf(board);
@@ -32,7 +37,7 @@ function Living({ data }: { data: Recorded }) {
   const bars = [
     { name: "this merge", right, own: "own-merge" },
     { name: "no layer swapped", right: solved(0), own: "own-1" },
-    { name: "the paper's default", right: solved(indexOf([0, LAYERS - 1])), own: "own-base" },
+    { name: "the paper's default", right: solved(indexOf(PAPER)), own: "own-base" },
   ];
   const percent = (count: number) => `${((100 * count) / data.items).toFixed(0)}%`;
   const said =
